@@ -1,0 +1,33 @@
+// One interface over everything that can run a schedule.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/device/cluster.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/timeline/result.hpp"
+
+namespace syncline {
+
+/// How closely collectives are simulated. Full: every transfer of every round is a flow. Aggregate: a collective is one
+/// action over all its links (all-to-all: one a source rank), with the number of member flows as coefficient.
+enum class Detail : std::uint8_t { Full, Aggregate };
+/// Which network model answers: ours (max-min fluid), or SimGrid's own, the reference.
+enum class NetworkModel : std::uint8_t { Fluid, Native };
+
+struct RunOptions {
+  Detail detail = Detail::Aggregate;
+  NetworkModel network = NetworkModel::Fluid;
+  bool keep_timeline = true;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Runs a schedule that passed check_schedule().
+  /// @throws std::invalid_argument when it needs something that the cluster lacks (more ranks than accelerators, a
+  ///         precision without a figure)
+  [[nodiscard]] virtual RunResult run(const Schedule& schedule, const Cluster& cluster, const RunOptions& options) = 0;
+};
+
+}  // namespace syncline

@@ -1,0 +1,30 @@
+# Compile options that every target of ours shares.
+add_library(syncline_options INTERFACE)
+target_compile_features(syncline_options INTERFACE cxx_std_20)
+target_include_directories(syncline_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(syncline_options INTERFACE -Wall -Wextra -Wshadow -Wpedantic)
+if(SYNCLINE_WERROR)
+  target_compile_options(syncline_options INTERFACE -Werror)
+endif()
+if(SYNCLINE_SANITIZE)
+  target_compile_options(syncline_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
+  target_link_options(syncline_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# syncline_library(NAME SOURCES a.cpp ... [PUBLIC targets] [PRIVATE targets]): one library a folder, syncline::NAME.
+function(syncline_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(syncline_${name} STATIC ${ARG_SOURCES})
+  add_library(syncline::${name} ALIAS syncline_${name})
+  target_link_libraries(syncline_${name} PUBLIC syncline_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# syncline_test(NAME SOURCES a.cpp ... LIBS targets): one doctest program a folder, run by ctest.
+function(syncline_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE syncline_options syncline_test_main ${ARG_LIBS})
+  target_compile_definitions(test_${name} PRIVATE SYNCLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                  SYNCLINE_PROGRAM="$<TARGET_FILE:syncline>")
+  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,49 @@
+// Scenario files: what is asked, as plain values with every default filled in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/device/device.hpp"
+#include "sim/report/claims.hpp"
+#include "sim/sharding/fsdp.hpp"
+#include "sim/topology/spec.hpp"
+
+namespace syncline {
+
+struct Scenario {
+  std::string file;        // as the user named it
+  std::string name;        // file name without folder and ending, unless given
+  std::string question;
+  std::string source;
+  std::uint64_t hash = 0;  // FNV-1a of the canonical form printed by `show`
+  TopologySpec topology;
+  Device device;
+  TrainingJob job;
+  double global_batch = 0;             // sequences a step
+  std::vector<PublishedFigure> published;
+  std::vector<Expectation> expect;
+  std::string detail = "aggregate";    // run.detail
+  std::uint64_t seed = 0;              // run.seed
+};
+
+/// `path=value`, as given to --set; the path is dotted (`topology.scale-out.oversubscription`).
+struct Override {
+  std::string path;
+  std::string value;
+};
+
+/// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the program's data
+/// (and relative to the scenario file when they contain a `/` or end in `.yaml`).
+/// @throws InputError with the place of everything that is wrong
+[[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides);
+
+[[nodiscard]] TopologySpec load_topology(const std::string& name_or_file);
+[[nodiscard]] Device load_device(const std::string& name_or_file);
+[[nodiscard]] ModelSpec load_model(const std::string& name_or_file);
+
+/// The scenario as YAML with every default filled in; reading it gives the same scenario.
+[[nodiscard]] std::string show_scenario(const Scenario& scenario);
+
+}  // namespace syncline

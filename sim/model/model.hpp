@@ -1,0 +1,63 @@
+// A decoder-only transformer as an inventory of ops: FLOP, HBM bytes and saved activations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/core/quantity.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace syncline {
+
+/// Llama-like: RMSNorm, rotary embedding, grouped-query attention, SwiGLU.
+struct ModelSpec {
+  std::string name;
+  std::string source;
+  int layers = 0;
+  int hidden = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_size = 0;       // 0: hidden / heads
+  int ffn = 0;
+  int vocabulary = 0;
+  bool tied_embedding = false;
+
+  [[nodiscard]] int head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
+};
+
+enum class Recompute : std::uint8_t { None, SelectiveOp, Full };
+enum class Fusion : std::uint8_t { Eager, Compiled };  // elementwise kernels one by one, or fused by a compiler
+
+/// How the model is run: what one rank sees of it.
+struct TrainingShape {
+  std::int64_t sequence = 0;     // tokens
+  std::int64_t microbatch = 1;   // sequences
+  Precision compute = Precision::Bf16;
+  Recompute recompute = Recompute::None;
+  Fusion fusion = Fusion::Compiled;
+  [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }
+};
+
+/// One module's part of a step on one rank.
+struct ModuleCost {
+  double parameters = 0;            // count
+  std::vector<Kernel> forward;
+  std::vector<Kernel> recompute;    // run again before backward
+  std::vector<Kernel> backward;     // inputs and weights
+  Bytes saved;                      // activations kept from forward to backward
+  Bytes transient;                  // extra activations alive only during backward (recomputed ones, logits' gradient)
+};
+
+[[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
+[[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape);
+/// Final norm, output projection and cross-entropy loss.
+[[nodiscard]] ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape);
+
+[[nodiscard]] double parameter_count(const ModelSpec& model);
+
+/// FLOP of one training step on `tokens` tokens, forward and backward, without recomputation: 6 FLOP per matrix
+/// parameter and token plus causal attention.
+[[nodiscard]] Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens);
+
+}  // namespace syncline

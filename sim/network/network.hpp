@@ -1,0 +1,48 @@
+// What a replay needs of a network: a clock, delays, and transfers that share links.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/core/ids.hpp"
+#include "sim/core/quantity.hpp"
+
+namespace syncline {
+
+/// One link that a transfer loads: `coefficient` bytes cross it per byte of progress (1 for a plain flow; 1/k on each
+/// of k sprayed paths; the number of member flows for a whole collective).
+struct LinkUse {
+  LinkId link;
+  double coefficient = 1.0;
+};
+
+/// Named by the caller, handed back when the thing is done.
+using Token = std::uint64_t;
+
+/// The owner of a network; told of everything that ends, in a deterministic order.
+class NetworkListener {
+ public:
+  virtual ~NetworkListener() = default;
+  virtual void on_done(Token token) = 0;
+};
+
+/// Contract: start() may be called before run() and from on_done(); never from elsewhere during run(). run() returns
+/// when nothing is left.
+class Network {
+ public:
+  virtual ~Network() = default;
+  [[nodiscard]] virtual Seconds now() const = 0;
+  /// on_done(token) after `duration` ≥ 0.
+  virtual void delay(Seconds duration, Token token) = 0;
+  /// on_done(token) after `latency`, then `bytes` of progress at a max-min fair rate over `uses`. With no uses or no
+  /// bytes: after the latency.
+  virtual void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) = 0;
+  virtual void run(NetworkListener& listener) = 0;
+  /// Bytes that each link carried, by LinkId.
+  [[nodiscard]] virtual std::vector<Bytes> carried() const = 0;
+  [[nodiscard]] virtual std::uint64_t event_count() const = 0;
+  [[nodiscard]] virtual std::uint64_t transfer_count() const = 0;
+};
+
+}  // namespace syncline

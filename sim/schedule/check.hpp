@@ -1,0 +1,19 @@
+// Checks of a schedule before any run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/schedule/schedule.hpp"
+
+namespace syncline {
+
+/// Everything that is wrong with a schedule, each a sentence for the user; empty when it is sound:
+/// - ids in range, `after` and host waits name earlier ops, sizes finite and not negative;
+/// - every send has its receive, with the same bytes, in the same order;
+/// - members of a group issue the same collectives of that family in the same order with the same bytes, per stream;
+/// - no deadlock: the streams, `after`, host waits and rendezvous are played through without times; when no op can
+///   move, the report says who waits for whom, in order, round the cycle.
+[[nodiscard]] std::vector<std::string> check_schedule(const Schedule& schedule);
+
+}  // namespace syncline

@@ -1,0 +1,199 @@
+// The schedule: what every rank computes and sends, in which stream, in which order.
+//
+// Ranks with the same part share one *role*, whose program lists ops in the order the host issues them; so memory
+// grows with roles, not with ranks. Nothing here knows of transformers, pipelines or experts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/core/ids.hpp"
+#include "sim/core/quantity.hpp"
+#include "sim/parallel/mesh.hpp"
+
+namespace syncline {
+
+// --- compute -------------------------------------------------------------------------------------------------------
+
+enum class KernelClass : std::uint8_t { Gemm, Attention, Elementwise, Optimizer, Fixed };
+enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8 };
+
+/// One device kernel. Which cost it has is the device's affair (sim/device).
+struct Kernel {
+  KernelClass kind = KernelClass::Elementwise;
+  Precision precision = Precision::Bf16;
+  Flop flop;               // multiply and add count as two
+  Bytes hbm;               // bytes read and written, each once
+  std::int64_t batch = 1;  // Gemm: independent products of (m × k)·(k × n); Attention: batch × heads
+  std::int64_t m = 0, n = 0, k = 0;  // Gemm: the sizes. Attention: m query length, n key length, k head size
+  bool backward = false;   // Attention: its backward kernel
+  Seconds fixed;           // Fixed: the time itself
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+/// The kernels of one compute op, launched one after another. Ops with equal work share it.
+struct Work {
+  std::string name;
+  std::vector<Kernel> kernels;
+};
+
+// --- ops -----------------------------------------------------------------------------------------------------------
+
+enum class Phase : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight, Optimizer, Other };
+
+/// What an op is for; timelines are aligned by it. -1: does not apply.
+struct Tag {
+  Phase phase = Phase::Other;
+  int layer = -1;
+  int microbatch = -1;
+  int chunk = -1;
+  std::string name;  // "all-gather", "layer"; no spaces
+  friend bool operator==(const Tag&, const Tag&) = default;
+};
+
+enum class MemoryCategory : std::uint8_t {
+  Parameters, GatheredParameters, Gradients, Optimizer, Activations, CommunicationBuffers, Reserve
+};
+constexpr std::size_t MemoryCategoryCount = 7;
+
+/// Bytes taken when the op starts (positive) or given back when it ends (negative).
+struct MemoryEffect {
+  MemoryCategory category;
+  Bytes bytes;
+  friend bool operator==(const MemoryEffect&, const MemoryEffect&) = default;
+};
+
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll };
+enum class Algorithm : std::uint8_t { Auto, Ring, Direct };
+
+struct Compute {
+  WorkId work;
+  friend bool operator==(const Compute&, const Compute&) = default;
+};
+
+/// Of the rank's group in `family`. `bytes` is S as nccl-tests counts it: the whole buffer (all-gather and
+/// reduce-scatter: n × the part of one rank; all-to-all: all that one rank sends, its own part included).
+/// Broadcast is from the group's first member.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  FamilyId family;
+  Algorithm algorithm = Algorithm::Auto;
+  Bytes bytes;
+  friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+/// The other end of a send or receive: a rank by number, or the rank with the same coordinates but `coordinate` on
+/// `axis` of the first mesh (so that all ranks of a pipeline stage share one program).
+struct Peer {
+  int axis = -1;       // -1: `coordinate` is a rank
+  int coordinate = 0;
+  friend bool operator==(const Peer&, const Peer&) = default;
+};
+
+/// Matched in order by (sender, receiver, message). Eager: arrives latency + bytes/bandwidth after the send began,
+/// the sender is not held up; both ends must say the same.
+struct Send {
+  Peer to;
+  Bytes bytes;
+  int message = 0;
+  bool eager = false;
+  friend bool operator==(const Send&, const Send&) = default;
+};
+struct Receive {
+  Peer from;
+  Bytes bytes;
+  int message = 0;
+  bool eager = false;
+  friend bool operator==(const Receive&, const Receive&) = default;
+};
+
+/// The host works for `duration`, or waits for an earlier op of its rank to end. Host ops stand in no stream.
+struct HostWork {
+  Seconds duration;
+  friend bool operator==(const HostWork&, const HostWork&) = default;
+};
+struct HostWait {
+  OpIndex op;
+  friend bool operator==(const HostWait&, const HostWait&) = default;
+};
+
+using OpBody = std::variant<Compute, Collective, Send, Receive, HostWork, HostWait>;
+
+struct Op {
+  OpBody body;
+  StreamId stream;              // not used by host ops
+  Tag tag;
+  std::vector<OpIndex> after;   // earlier ops of the same rank it waits for, ascending (CUDA events)
+  std::vector<MemoryEffect> memory;
+  friend bool operator==(const Op&, const Op&) = default;
+
+  [[nodiscard]] bool on_host() const {
+    return std::holds_alternative<HostWork>(body) || std::holds_alternative<HostWait>(body);
+  }
+  [[nodiscard]] bool communicates() const {
+    return std::holds_alternative<Collective>(body) || std::holds_alternative<Send>(body) ||
+           std::holds_alternative<Receive>(body);
+  }
+};
+
+/// The part that some ranks play.
+struct Role {
+  std::string name;
+  std::vector<Op> program;               // in the order the host issues
+  std::vector<MemoryEffect> resident;    // held from before the first op to the end: shards, optimizer state
+};
+
+// --- the whole -----------------------------------------------------------------------------------------------------
+
+/// What the step is worth, for tokens/s and MFU. Zero where unknown.
+struct Job {
+  double tokens = 0;       // per step, all ranks
+  Flop model_flop;         // per step, all ranks; without recomputation
+  Flop hardware_flop;      // with recomputation
+  Precision precision = Precision::Bf16;  // whose peak MFU is measured against
+};
+
+/// A rank whose compute is slower (or faster) than its role's: time is multiplied by `factor`.
+struct RankSpeed {
+  RankId rank;
+  double factor = 1.0;
+};
+
+struct Schedule {
+  std::string name;
+  std::vector<Mesh> meshes;            // at least one; all of the same world size
+  std::vector<GroupFamily> families;
+  std::vector<std::string> streams;    // names
+  std::vector<Work> works;
+  std::vector<Role> roles;
+  std::vector<RoleId> role_of;         // by rank
+  std::vector<RankSpeed> speeds;       // by rank, ascending; ranks not listed have factor 1
+  Job job;
+
+  [[nodiscard]] std::size_t world_size() const { return role_of.size(); }
+  [[nodiscard]] const Role& role(RankId rank) const { return roles[role_of[rank.value()].value()]; }
+  /// The rank at the other end, seen from `rank`.
+  [[nodiscard]] RankId peer(RankId rank, const Peer& peer) const;
+};
+
+// Names as they stand in files and reports; one table each, used by reader and printer alike.
+[[nodiscard]] std::string_view name_of(KernelClass value);
+[[nodiscard]] std::string_view name_of(Precision value);
+[[nodiscard]] std::string_view name_of(Phase value);           // F, B, I, W, opt, -
+[[nodiscard]] std::string_view name_of(MemoryCategory value);  // parameters, gathered-parameters, ...
+[[nodiscard]] std::string_view name_of(CollectiveKind value);  // all-reduce, ...
+[[nodiscard]] std::string_view name_of(Algorithm value);
+/// The value of that name; nullopt when there is none.
+template <class Enum>
+[[nodiscard]] std::optional<Enum> value_of(std::string_view name);
+/// All names, for messages.
+template <class Enum>
+[[nodiscard]] std::vector<std::string> names_of();
+
+/// "F layer 3 mb 0 all-gather": for people.
+[[nodiscard]] std::string to_text(const Tag& tag);
+
+}  // namespace syncline

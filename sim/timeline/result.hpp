@@ -1,0 +1,60 @@
+// What a run gives: the timeline, memory by rank, load by link, and what was chosen on the way.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/timeline/timeline.hpp"
+
+namespace syncline {
+
+using MemoryByCategory = std::array<Bytes, MemoryCategoryCount>;
+
+/// Memory of one rank over the run.
+struct RankMemory {
+  Bytes peak;
+  Seconds peak_time;
+  std::uint32_t peak_op = 0;      // position in Timeline::ops of the op whose start made the peak
+  bool peak_at_start = false;     // the peak is what is resident before the first op
+  MemoryByCategory at_peak{};
+  bool out_of_memory = false;     // above the device's capacity
+  std::uint32_t out_of_memory_op = 0;  // the first op that did not fit
+};
+
+struct LinkLoad {
+  LinkId link;
+  Bytes carried;
+};
+
+/// Which algorithm a kind of collective got: nothing is chosen silently.
+struct CollectiveChoice {
+  CollectiveKind kind;
+  std::string family;
+  Bytes bytes;
+  std::size_t group_size = 0;
+  Algorithm algorithm = Algorithm::Ring;
+  int channels = 1;
+  std::uint64_t count = 0;       // instances in the run
+  Bytes bytes_between_nodes;     // of one instance in one group
+  std::size_t nodes_spanned = 0; // by one group
+};
+
+struct EngineStatistics {
+  std::string name;              // "simgrid 3.32, fluid network"
+  double wall_s = 0;             // wall-clock; not part of deterministic output
+  std::uint64_t events = 0;
+  std::uint64_t flows = 0;
+};
+
+struct RunResult {
+  Seconds step_time;             // first start to last end
+  Timeline timeline;
+  std::vector<RankMemory> memory;            // by rank
+  std::vector<LinkLoad> links;               // links that carried something, by id
+  std::vector<CollectiveChoice> collectives;
+  EngineStatistics engine;
+};
+
+}  // namespace syncline

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/core/quantity.hpp"
@@ -15,17 +16,28 @@
 
 namespace syncline {
 
-/// order[i] sends to order[i+1]; closed: the last sends to the first. In step s position i sends `bytes_of(s)`; it may
-/// do so when its own step s−1 has arrived and, unless s < lead, the previous position's step s − lag has arrived here.
+/// order[i] sends to order[i+1]; closed: the last sends to the first. Step s of a position begins when its own step
+/// s − 1 has arrived and step s − lag of the position before it has arrived here (the first `lag` steps wait for
+/// nobody; the head of an open lane never does).
 struct Lane {
   std::vector<std::uint32_t> order;  // group positions
   bool closed = true;
   int steps = 0;
-  int lag = 1;                       // 1: ring (forwards what came in the step before); 0: pipelined chain (same chunk)
-  Bytes step_bytes;                  // of every step, unless `shrinking`
-  bool shrinking = false;            // all-to-all by ring: step s carries (steps − s) blocks of step_bytes
+  int lag = 1;             // 1: ring, forwards what came in the step before; 0: pipelined chain, forwards the same chunk
+  Bytes step_bytes;        // of every step, unless `shrinking`
+  bool shrinking = false;  // all-to-all by ring: step s carries (steps − s) blocks of step_bytes
+
+  [[nodiscard]] std::size_t senders() const { return closed ? order.size() : order.size() - 1; }
   [[nodiscard]] Bytes bytes_of(int step) const {
     return shrinking ? step_bytes * static_cast<double>(steps - step) : step_bytes;
+  }
+  /// What one sender sends over all steps.
+  [[nodiscard]] Bytes bytes_per_sender() const {
+    return step_bytes * (shrinking ? 0.5 * steps * (steps + 1) : static_cast<double>(steps));
+  }
+  /// Steps from the first send to the last arrival where nothing else is under way: a chain's tail begins late.
+  [[nodiscard]] int rounds() const {
+    return lag == 0 ? steps + static_cast<int>(senders()) - 1 : steps;
   }
 };
 
@@ -42,26 +54,28 @@ struct CollectivePlan {
   std::vector<Burst> phases;  // run one after another
 };
 
-/// Ring orders of a group, one a channel: each is a permutation of 0..n-1 that follows the topology (inside a node
-/// before across, each channel leaving by another NIC; on a torus, one a dimension order and direction).
-[[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_orders(const std::vector<AcceleratorId>& members,
+/// Ring orders of a group, one a channel: each is a permutation of 0..n−1 that follows the topology.
+/// - Within one switched scale-up domain: one ring. In a fully meshed one: a ring for every stride prime to n.
+/// - Across nodes: members node by node; channel c begins each node at its c-th member, so that every channel enters
+///   and leaves by another NIC; as many channels as the members of a node have NICs.
+/// - All of a torus: one a dimension order and direction, each a snake that steps from neighbour to neighbour.
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_orders(std::span<const AcceleratorId> members,
                                                                   const Topology& topology);
 
-/// The plan of a collective of `bytes` (nccl-tests' size S) among n members.
-/// Ring all-reduce: 2(n−1) steps of S/n; all-gather and reduce-scatter: n−1 steps of S/n; broadcast: a chain in chunks;
-/// all-to-all: n−1 shrinking steps. With c channels each carries 1/c. Direct: every pair at once, all-reduce as
-/// reduce-scatter then all-gather.
+/// The plan of a collective of `bytes` (S of nccl-tests) among the n members of each ring.
+/// - Ring all-reduce: 2(n−1) steps of S/n; all-gather and reduce-scatter: n−1 steps of S/n (Patarasuk and Yuan, J.
+///   Parallel Distrib. Comput. 69, 2009). Broadcast: a chain from the first member, in chunks. All-to-all: n−1 steps,
+///   forwarding n−1, n−2, ... blocks of S/n. With c rings each carries 1/c.
+/// - Direct: every pair at once with S/n each; all-reduce as reduce-scatter then all-gather; broadcast: S to each.
 /// @param algorithm  not Auto
+/// @param rings      at least one, all of the same n ≥ 2; direct uses only n
 [[nodiscard]] CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes,
-                                             const std::vector<std::vector<std::uint32_t>>& rings);
+                                             std::span<const std::vector<std::uint32_t>> rings);
 
-/// Bytes that the members send in all; for conservation checks.
+/// Bytes that all members send together; for conservation checks.
 [[nodiscard]] Bytes bytes_sent(const CollectivePlan& plan, std::size_t members);
 
-/// Ring for the bandwidth-bound kinds, direct for all-to-all.
+/// What Auto stands for: direct for all-to-all, ring for the rest.
 [[nodiscard]] Algorithm choose_algorithm(CollectiveKind kind);
-
-/// busbw ÷ algbw as nccl-tests defines it.
-[[nodiscard]] double bus_factor(CollectiveKind kind, std::size_t members);
 
 }  // namespace syncline

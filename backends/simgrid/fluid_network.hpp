@@ -1,0 +1,42 @@
+// Our max-min network as a model plugged into SimGrid's engine: SimGrid keeps the clock and the loop, the fluid core
+// says when its next event is.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/simgrid/session.hpp"
+#include "sim/network/fluid.hpp"
+
+namespace syncline::simgrid_backend {
+
+class FluidModel;
+
+class FluidNetwork : public Network, private Session::Hooks {
+ public:
+  explicit FluidNetwork(std::span<const BytesPerSecond> capacities);
+  ~FluidNetwork() override;
+
+  [[nodiscard]] Seconds now() const override { return fluid_.now(); }
+  void delay(Seconds duration, Token token) override { fluid_.delay(duration, token); }
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
+    fluid_.transfer(uses, bytes, latency, token);
+  }
+  void run(NetworkListener& listener) override;
+  [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
+  [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
+  [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }
+
+ private:
+  void on_time_advance() override;
+  void on_completion(const simgrid::s4u::Activity&) override {}
+
+  Fluid fluid_;
+  std::vector<Token> ended_, firing_;
+  NetworkListener* listener_ = nullptr;
+  Session session_;
+  std::shared_ptr<FluidModel> model_;
+};
+
+}  // namespace syncline::simgrid_backend

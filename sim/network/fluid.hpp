@@ -1,0 +1,130 @@
+// The max-min fluid core: delays, and flows that share links.
+//
+// A flow of rate r puts r · coefficient on each of its links. Rates are max-min fair: they rise together until a link
+// is full, the flows on it stay there, the others go on rising ("water filling": Bertsekas and Gallager, Data
+// Networks, 2nd ed., section 6.5.2). After a change only the flows that are connected to it through shared links are
+// solved again. No globals, no engine: an engine drives it by next_event() and advance_to().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/network/event_heap.hpp"
+#include "sim/network/network.hpp"
+
+namespace syncline {
+
+class Fluid {
+ public:
+  /// @param capacities  by LinkId; all > 0
+  explicit Fluid(std::span<const BytesPerSecond> capacities);
+
+  [[nodiscard]] Seconds now() const { return Seconds(now_); }
+
+  /// Ends after `duration` ≥ 0.
+  void delay(Seconds duration, Token token);
+  /// Waits `latency` ≥ 0, then progresses by `bytes` ≥ 0 over `uses`. A link may stand in `uses` once only.
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token);
+
+  /// Date of the next event; none when nothing is under way.
+  [[nodiscard]] std::optional<Seconds> next_event();
+  /// Moves the clock to `date`, not after next_event(), and appends to `ended` the tokens of everything that ends
+  /// there, in the order in which it was started.
+  void advance_to(Seconds date, std::vector<Token>& ended);
+
+  /// Bytes carried so far by each link, by finished flows.
+  [[nodiscard]] std::vector<Bytes> carried() const;
+  [[nodiscard]] std::uint64_t event_count() const { return events_; }
+  [[nodiscard]] std::uint64_t transfer_count() const { return transfers_; }
+
+ private:
+  enum class State : std::uint8_t { Delay, Latency, Flowing };
+
+  struct Activity {
+    double remaining = 0;       // bytes of progress
+    double rate = 0;            // bytes of progress per second
+    double updated = 0;         // date at which `remaining` was right
+    double bytes = 0;
+    Token token = 0;
+    std::uint64_t order = 0;    // of starting
+    std::uint32_t first_element = 0;
+    std::uint32_t elements = 0;
+    std::uint32_t mark = 0;
+    State state = State::Delay;
+  };
+  struct Element {              // one link of one flow
+    double coefficient;
+    std::uint32_t link;
+    std::uint32_t position;     // in Link::flows
+  };
+  struct FlowOnLink {
+    std::uint32_t activity;
+    std::uint32_t element;
+  };
+  struct Link {
+    double capacity;
+    double carried = 0;
+    std::vector<FlowOnLink> flows;
+    double left = 0;            // while solving: capacity not yet given away,
+    double all_weight = 0;      // sum of the coefficients of its flows,
+    double weight = 0;          // the same of those without a rate yet,
+    std::uint32_t open = 0;     // and their number
+    std::uint32_t mark = 0;
+    bool dirty = false;
+  };
+  struct Share {
+    double rate;
+    std::uint32_t link;
+  };
+
+  std::uint32_t new_activity(Token token, State state);
+  void release(std::uint32_t activity);
+  std::uint32_t new_elements(std::uint32_t count);
+  void enter(std::uint32_t activity);
+  void leave(std::uint32_t activity);
+  void touch(std::uint32_t link);
+  void solve();
+  void gather_connected();
+  void fill();
+  double share_of(Link& link);
+  void set_rate(std::uint32_t activity, double rate);
+
+  double now_ = 0;
+  std::vector<Link> links_;
+  std::vector<Activity> activities_;
+  std::vector<std::uint32_t> free_activities_;
+  std::vector<Element> elements_;
+  std::vector<std::vector<std::uint32_t>> free_elements_;  // by count
+  EventHeap heap_;
+  std::vector<std::uint32_t> dirty_, component_;
+  std::vector<Share> shares_;
+  struct Ended {
+    std::uint64_t order;
+    Token token;
+  };
+  std::vector<Ended> ended_;
+  std::uint32_t mark_ = 0;
+  std::uint64_t started_ = 0, events_ = 0, transfers_ = 0;
+};
+
+/// A network that is the fluid core and a loop: no engine. For tests, and for measuring what an engine adds.
+class PlainNetwork : public Network {
+ public:
+  explicit PlainNetwork(std::span<const BytesPerSecond> capacities) : fluid_(capacities) {}
+  [[nodiscard]] Seconds now() const override { return fluid_.now(); }
+  void delay(Seconds duration, Token token) override { fluid_.delay(duration, token); }
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
+    fluid_.transfer(uses, bytes, latency, token);
+  }
+  void run(NetworkListener& listener) override;
+  [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
+  [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
+  [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }
+
+ private:
+  Fluid fluid_;
+};
+
+}  // namespace syncline

@@ -32,7 +32,45 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-constexpr std::size_t LongestShownLine = 160;  // characters; a longer source line is not echoed
+constexpr std::size_t LongestShownLine = 160;  // bytes; of a longer source line the part round the caret is shown
+constexpr std::size_t ShownBeforeCaret = 110;
+constexpr std::size_t MostNamesListed = 16;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }  // UTF-8
+
+bool is_text(std::string_view line) {
+  return std::none_of(line.begin(), line.end(), [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7F; });
+}
+
+// Cuts a long line down to the part round `column` [bytes, from 1], which is moved along.
+std::string clipped(const std::string& line, std::size_t& column) {
+  if (line.size() <= LongestShownLine) return line;
+  std::size_t begin = column > ShownBeforeCaret ? std::min(column - ShownBeforeCaret, line.size()) : 0;
+  while (begin > 0 && begin < line.size() && continues_character(line[begin])) --begin;
+  std::size_t end = std::min(line.size(), begin + LongestShownLine);
+  while (end < line.size() && continues_character(line[end])) ++end;
+  const std::string_view left = begin > 0 ? "..." : "", right = end < line.size() ? "..." : "";
+  if (column > 0) column = column - begin + left.size();
+  return fmt::format("{}{}{}", left, std::string_view(line).substr(begin, end - begin), right);
+}
+
+// Blanks as wide as the text before `column`: one a character, tabs kept.
+std::string indent_to(std::string_view line, std::size_t column) {
+  std::string indent;
+  for (std::size_t i = 0; i + 1 < column; ++i)
+    if (i >= line.size() || !continues_character(line[i])) indent += i < line.size() && line[i] == '\t' ? '\t' : ' ';
+  return indent;
+}
+
+// `number | line`, and the caret under it.
+std::string source_excerpt(const Place& place) {
+  std::size_t column = static_cast<std::size_t>(std::max(place.column, 0));
+  const std::string line = clipped(place.source_line, column);
+  const std::string number = fmt::format("{:5}", place.line);
+  std::string text = fmt::format("\n{} | {}", number, line);
+  if (column > 0) text += fmt::format("\n{:{}} | {}^", "", number.size(), indent_to(line, column));
+  return text;
+}
 
 }  // namespace
 
@@ -48,10 +86,7 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   if (place.line > 0 && place.column > 0) text += fmt::format(":{}", place.column);
   if (!text.empty()) text += ": ";
   text += "error: " + diagnostic.message;
-  if (place.line > 0 && !place.source_line.empty() && place.source_line.size() <= LongestShownLine) {
-    text += fmt::format("\n{:5} | {}", place.line, place.source_line);
-    if (place.column > 0) text += fmt::format("\n      | {:>{}}", '^', place.column);
-  }
+  if (place.line > 0 && !place.source_line.empty() && is_text(place.source_line)) text += source_excerpt(place);
   return text;
 }
 
@@ -59,8 +94,10 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
+    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    if (longer - shorter >= best_distance) continue;  // at least so many letters differ
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
+    if (distance < best_distance && distance < longer) {  // something must be alike
       best_distance = distance;
       best = candidate;
     }
@@ -72,7 +109,11 @@ std::string unknown_name(std::string_view what, std::string_view word, const std
   std::string text = fmt::format("unknown {} \"{}\"", what, word);
   const std::string near = nearest_name(word, known);
   if (!near.empty()) text += fmt::format("; did you mean \"{}\"?", near);
-  return text + fmt::format(" (known: {})", fmt::join(known, ", "));
+  if (known.empty()) return text;
+  const auto listed_end = known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), MostNamesListed));
+  text += fmt::format(" (known: {}", fmt::join(known.begin(), listed_end, ", "));
+  if (listed_end != known.end()) text += fmt::format(" and {} more", known.end() - listed_end);
+  return text + ")";
 }
 
 void check_failed(const char* condition, const char* file, int line, const std::string& message) {

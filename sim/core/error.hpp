@@ -8,7 +8,8 @@
 
 namespace syncline {
 
-/// Where in the user's input something stands. Lines and columns count from 1; 0 means "not known".
+/// Where in the user's input something stands. Lines and columns count from 1; 0 means "not known". Columns count
+/// bytes, as yaml-cpp does; the caret is set under the right character all the same.
 struct Place {
   std::string file;         // as the user named it; empty for a command-line flag
   int line = 0;
@@ -38,13 +39,14 @@ class EnvironmentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// `place: error: message`, then the line and a caret when they are known.
+/// `place: error: message`, then the line and a caret when they are known. Of a very long line the part round the
+/// caret is shown; a line with control characters is not echoed.
 [[nodiscard]] std::string format_diagnostic(const Diagnostic& diagnostic);
 
 /// The name in `known` nearest to `word` by edit distance, or "" when none is near (more than a third differs).
 [[nodiscard]] std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
 
-/// `"abc" is unknown; did you mean "abd"? known: abd, xyz`
+/// `unknown key "abc"; did you mean "abd"? (known: abd, xyz)`; at most 16 names are listed.
 [[nodiscard]] std::string unknown_name(std::string_view what, std::string_view word,
                                        const std::vector<std::string>& known);
 

@@ -47,8 +47,9 @@ std::string unit_names(const UnitTable& table) {
 std::string_view read_number(std::string_view text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument) throw std::invalid_argument(fmt::format("\"{}\" is not a number", text));
-  if (error == std::errc::result_out_of_range || !std::isfinite(value))
+  if (error == std::errc::result_out_of_range)
     throw std::invalid_argument(fmt::format("\"{}\" is out of range", text));
+  if (!std::isfinite(value)) throw std::invalid_argument(fmt::format("\"{}\" is not a finite number", text));
   return text.substr(static_cast<std::size_t>(end - text.data()));
 }
 
@@ -68,8 +69,11 @@ double parse(std::string_view text, const UnitTable& table) {
     throw std::invalid_argument(fmt::format("\"{}\" lacks a unit; write it as in \"{}\" (units: {})", text,
                                             table.example, unit_names(table)));
   }
-  for (const Unit& unit : table.units)
-    if (unit.name == rest) return value * unit.factor;
+  for (const Unit& unit : table.units) {
+    if (unit.name != rest) continue;
+    if (!std::isfinite(value * unit.factor)) throw std::invalid_argument(fmt::format("\"{}\" is out of range", text));
+    return value * unit.factor;
+  }
   throw std::invalid_argument(fmt::format("unit \"{}\" in \"{}\" is not one of {}", rest, text, unit_names(table)));
 }
 
@@ -77,8 +81,12 @@ double parse(std::string_view text, const UnitTable& table) {
 std::string scaled(double value, std::span<const Unit> prefixes, double smallest_factor) {
   if (value == 0) return fmt::format("0 {}", prefixes.back().name);
   for (const Unit& prefix : prefixes)
-    if (std::abs(value) >= prefix.factor || prefix.factor <= smallest_factor)
-      return fmt::format("{:.4g} {}", value / prefix.factor, prefix.name);
+    if (std::abs(value) >= prefix.factor || prefix.factor <= smallest_factor) {
+      const double shown = value / prefix.factor;
+      // Above the largest prefix all digits before the point are written rather than an exponent.
+      const bool plain = std::abs(shown) >= 1e4 && std::abs(shown) < 1e7;
+      return plain ? fmt::format("{:.0f} {}", shown, prefix.name) : fmt::format("{:.4g} {}", shown, prefix.name);
+    }
   return fmt::format("{:.4g}", value);
 }
 

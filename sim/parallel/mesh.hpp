@@ -1,6 +1,7 @@
 // World ranks laid out on named axes, and the groups that communicate.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@ namespace syncline {
 struct MeshAxis {
   std::string name;  // "tp", "cp", "dp", "pp"; in the expert view "etp", "ep", "edp", "pp"
   int size = 1;
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
 /// Ranks on a grid, first axis fastest: rank = Σ coordinate[i] · Π size[j<i].
@@ -31,6 +33,7 @@ class Mesh {
   [[nodiscard]] int coordinate(RankId rank, int axis) const;
   /// The rank with the same coordinates but `coordinate` on `axis`.
   [[nodiscard]] RankId with_coordinate(RankId rank, int axis, int coordinate) const;
+  friend bool operator==(const Mesh&, const Mesh&) = default;
 
  private:
   std::string name_;
@@ -58,6 +61,7 @@ class GroupFamily {
   [[nodiscard]] const std::vector<std::string>& axes() const { return axes_; }
   /// Name of the mesh it was made from, empty when listed.
   [[nodiscard]] const std::string& mesh() const { return mesh_; }
+  friend bool operator==(const GroupFamily&, const GroupFamily&) = default;
 
  private:
   static constexpr std::uint32_t None = 0xFFFFFFFF;

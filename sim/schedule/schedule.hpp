@@ -38,6 +38,7 @@ struct Kernel {
 struct Work {
   std::string name;
   std::vector<Kernel> kernels;
+  friend bool operator==(const Work&, const Work&) = default;
 };
 
 // --- ops -----------------------------------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ struct Role {
   std::string name;
   std::vector<Op> program;               // in the order the host issues
   std::vector<MemoryEffect> resident;    // held from before the first op to the end: shards, optimizer state
+  friend bool operator==(const Role&, const Role&) = default;
 };
 
 // --- the whole -----------------------------------------------------------------------------------------------------
@@ -154,12 +156,14 @@ struct Job {
   Flop model_flop;         // per step, all ranks; without recomputation
   Flop hardware_flop;      // with recomputation
   Precision precision = Precision::Bf16;  // whose peak MFU is measured against
+  friend bool operator==(const Job&, const Job&) = default;
 };
 
 /// A rank whose compute is slower (or faster) than its role's: time is multiplied by `factor`.
 struct RankSpeed {
   RankId rank;
   double factor = 1.0;
+  friend bool operator==(const RankSpeed&, const RankSpeed&) = default;
 };
 
 struct Schedule {
@@ -177,6 +181,7 @@ struct Schedule {
   [[nodiscard]] const Role& role(RankId rank) const { return roles[role_of[rank.value()].value()]; }
   /// The rank at the other end, seen from `rank`.
   [[nodiscard]] RankId peer(RankId rank, const Peer& peer) const;
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 // Names as they stand in files and reports; one table each, used by reader and printer alike.

@@ -18,7 +18,6 @@ enum class NetworkModel : std::uint8_t { Fluid, Native };
 struct RunOptions {
   Detail detail = Detail::Aggregate;
   NetworkModel network = NetworkModel::Fluid;
-  bool keep_timeline = true;
 };
 
 class Backend {

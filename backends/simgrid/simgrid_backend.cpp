@@ -1,0 +1,40 @@
+#include "backends/simgrid/simgrid_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <stdexcept>
+
+#include "backends/replay/replay.hpp"
+#include "backends/simgrid/fluid_network.hpp"
+#include "backends/simgrid/native_network.hpp"
+
+namespace syncline {
+namespace {
+
+class SimgridBackend : public Backend {
+ public:
+  RunResult run(const Schedule& schedule, const Cluster& cluster, const RunOptions& options) override {
+    const auto begin = std::chrono::steady_clock::now();
+    const bool native = options.network == NetworkModel::Native;
+    if (native && options.detail != Detail::Full)
+      throw std::invalid_argument("SimGrid's native network carries plain flows only; ask for full detail");
+    const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
+    std::unique_ptr<Network> network;
+    if (native) network = std::make_unique<simgrid_backend::NativeNetwork>(capacities);
+    else network = std::make_unique<simgrid_backend::FluidNetwork>(capacities);
+    RunResult result = replay(schedule, cluster, options.detail, *network);
+    result.engine.name = fmt::format("{}, {} network, {} detail", simgrid_version(), native ? "native" : "fluid",
+                                     options.detail == Detail::Full ? "full" : "aggregate");
+    result.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_simgrid_backend() { return std::make_unique<SimgridBackend>(); }
+
+std::string simgrid_version() { return simgrid_backend::simgrid_version(); }
+
+}  // namespace syncline

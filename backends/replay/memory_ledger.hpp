@@ -1,0 +1,35 @@
+// Memory of every rank through a run, by category.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/schedule/schedule.hpp"
+#include "sim/timeline/result.hpp"
+
+namespace syncline {
+
+class MemoryLedger {
+ public:
+  /// @param capacity  of one accelerator; 0: not checked
+  MemoryLedger(std::size_t ranks, Bytes capacity) : capacity_(capacity), held_(ranks), total_(ranks), report_(ranks) {}
+
+  /// What `rank` holds before its first op.
+  void hold(RankId rank, const std::vector<MemoryEffect>& resident);
+  /// Positive effects, when the op starts.
+  void take(RankId rank, const std::vector<MemoryEffect>& effects, std::uint32_t op, Seconds now);
+  /// Negative effects, when the op ends.
+  void give_back(RankId rank, const std::vector<MemoryEffect>& effects);
+
+  [[nodiscard]] std::vector<RankMemory> report() && { return std::move(report_); }
+
+ private:
+  void note_peak(RankId rank, std::uint32_t op, Seconds now, bool at_start);
+
+  Bytes capacity_;
+  std::vector<MemoryByCategory> held_;
+  std::vector<Bytes> total_;
+  std::vector<RankMemory> report_;
+};
+
+}  // namespace syncline

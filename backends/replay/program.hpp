@@ -1,0 +1,43 @@
+// A role's program in the form that the replay walks: flat arrays, costs worked out.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/device/device.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace syncline {
+
+/// The host of a rank issues ops in order; between two waits its times are known in advance. A *segment* is such a
+/// stretch: the host's clock at its beginning, plus the op's offset, gives when the op is issued.
+struct ProgramOp {
+  std::uint32_t segment = 0;
+  Seconds arrival;             // offset at which the host comes to the op
+  Seconds issued;              // offset at which its first kernel is in the stream: it may start
+  Seconds work;                // compute: time of its kernels on an undisturbed device of speed 1
+  Seconds earliest_end;        // compute: offset before which it cannot end, the host still issuing its kernels
+  std::uint32_t channel = 0;   // collective: which (family, stream)
+};
+
+struct Program {
+  const Role* role = nullptr;
+  std::vector<ProgramOp> ops;
+  std::vector<std::vector<std::uint32_t>> stream_ops;  // [stream] ops in order
+  std::uint32_t segments = 1;
+};
+
+/// A family of groups used in one stream: its collectives follow one another, as on one communicator.
+struct Channel {
+  FamilyId family;
+  StreamId stream;
+};
+
+struct CompiledSchedule {
+  std::vector<Program> programs;   // by role
+  std::vector<Channel> channels;
+};
+
+[[nodiscard]] CompiledSchedule compile(const Schedule& schedule, const Device& device);
+
+}  // namespace syncline

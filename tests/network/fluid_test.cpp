@@ -1,28 +1,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <map>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/core/random.hpp"
 #include "sim/network/fluid.hpp"
+#include "tests/support/ends.hpp"
 
 namespace syncline {
 namespace {
 
 using namespace literals;
 
-// Notes when each token ended.
-struct Ends : NetworkListener {
-  explicit Ends(Network& network) : network(network) {}
-  void on_done(Token token) override {
-    at[token] = network.now().si();
-    order.push_back(token);
-  }
-  Network& network;
-  std::map<Token, double> at;
-  std::vector<Token> order;
-};
+using testing::Ends;
 
 std::vector<LinkUse> over(std::initializer_list<unsigned> links) {
   std::vector<LinkUse> uses;

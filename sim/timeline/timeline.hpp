@@ -16,12 +16,12 @@ enum class SpanKind : std::uint8_t { Compute, Communication, Host };
 /// What the spans of one op have in common.
 struct TimelineOp {
   SpanKind kind = SpanKind::Compute;
-  StreamId stream;
-  Tag tag;
-  std::string name;       // "all-gather", "layer-forward"
-  Bytes bytes;            // of communication
-  Flop flop;              // of compute
-  std::string group;      // family of a collective, "→ pp:1" of a send
+  StreamId stream{};
+  Tag tag{};
+  std::string name{};     // "all-gather", "layer-forward"
+  Bytes bytes{};          // of communication
+  Flop flop{};            // of compute
+  std::string group{};    // family of a collective, "to pp 1" of a send
 };
 
 /// One op on one rank. A communication kernel is resident from `start`; its data moves from `transfer` (when the last

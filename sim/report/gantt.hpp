@@ -1,0 +1,22 @@
+// A timeline as a picture for the terminal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "sim/timeline/timeline.hpp"
+
+namespace syncline {
+
+struct GanttOptions {
+  int columns = 100;           // width of each row, at least 40
+  bool colour = false;         // ANSI colours too; the glyphs alone tell everything
+  std::size_t most_ranks = 8;  // ranks drawn, from rank 0; the picture says when there are more
+};
+
+/// One row a rank and stream, of exactly `columns` characters; time axis and legend below. A cell shows what took most
+/// of its time, idle included; layer numbers stand where an op is wide enough.
+/// @throws std::invalid_argument when `columns` is below 40
+[[nodiscard]] std::string gantt(const Timeline& timeline, const GanttOptions& options);
+
+}  // namespace syncline

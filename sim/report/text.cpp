@@ -1,0 +1,37 @@
+#include "sim/report/text.hpp"
+
+namespace syncline {
+namespace {
+
+bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+std::string blanks(std::string_view text, std::size_t columns) { return std::string(columns - width(text), ' '); }
+
+}  // namespace
+
+std::size_t width(std::string_view text) {
+  std::size_t count = 0;
+  for (const char byte : text) count += starts_character(byte) ? 1 : 0;
+  return count;
+}
+
+std::string clipped(std::string_view text, std::size_t columns) {
+  if (width(text) <= columns) return std::string(text);
+  if (columns == 0) return "";
+  std::size_t kept = 0, bytes = 0;  // the first columns − 1 characters
+  while (bytes < text.size() && (kept < columns - 1 || !starts_character(text[bytes])))
+    kept += starts_character(text[bytes++]) ? 1 : 0;
+  return std::string(text.substr(0, bytes)) + "…";
+}
+
+std::string left(std::string_view text, std::size_t columns) {
+  std::string cut = clipped(text, columns);
+  return cut + blanks(cut, columns);
+}
+
+std::string right(std::string_view text, std::size_t columns) {
+  const std::string cut = clipped(text, columns);
+  return blanks(cut, columns) + cut;
+}
+
+}  // namespace syncline

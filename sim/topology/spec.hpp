@@ -35,8 +35,14 @@ struct NicSpec {
 
 /// Folded-Clos network of equal switches. Level 1 are the leaves.
 /// A switch of `radix` ports with oversubscription o (down ÷ up) has radix·o/(1+o) ports down and the rest up; the top
-/// level has all ports down. `levels` 0 means: as few as hold all NICs.
-/// Rail-optimised: NIC r of every node goes to a leaf of rail r, so equal-index NICs are one switch apart.
+/// level has all ports down. Where that is no whole number, the largest split of ratio exactly o that fits is taken
+/// (64 ports at 2:1 are 42 down, 21 up, one unused). `levels` 0 means: as few as hold all NICs.
+/// Only what the NICs need is built; a switch has one cable to each of as many switches above as it has ports up, or,
+/// where fewer switches above do, several parallel cables to each. Parallel cables stay apart as links of their own: a
+/// flow gets one cable's bandwidth, not the bundle's, and flows that share a cable contend, as in the real thing.
+/// Rail-optimised: NIC r of every node goes to a leaf of rail r, so equal-index NICs of nearby nodes are one switch
+/// apart. NICs that fit one switch get one switch, and rails mean nothing. Not rail-optimised: leaves are filled with
+/// NICs in order, node after node.
 struct FatTreeSpec {
   int levels = 0;
   int radix = 64;
@@ -45,9 +51,9 @@ struct FatTreeSpec {
   LinkSpec link;  // every cable: NIC to leaf, switch to switch
 };
 
-/// k-ary n-dimensional torus with one accelerator a vertex.
+/// k-ary n-dimensional torus with one endpoint (see TopologySpec) a vertex, the first dimension fastest.
 struct TorusSpec {
-  std::vector<int> shape;   // e.g. {4, 4, 8}; empty: chosen as near to a cube as the count allows
+  std::vector<int> shape;   // e.g. {4, 4, 8}; empty: as near to a cube as the count allows, shortest first
   std::vector<bool> wrap;   // by dimension; empty: all wrapped. A dimension of 2 has one cable, not two
   int dimensions = 3;       // used when shape is empty
   LinkSpec link;            // each of the 2·dimensions links of an accelerator
@@ -61,7 +67,8 @@ struct AllToAllSpec {
 };
 
 /// A whole cluster. Without `nic`, the fabric's endpoints are the accelerators themselves (tori, all-to-all); with
-/// it, they are the NICs. `std::monostate`: no scale-out fabric, so one node only.
+/// it, they are the NICs. A fat tree needs NICs. `std::monostate`: no scale-out fabric, so one node only.
+/// Traffic inside a node takes the scale-up links where there are any, else the fabric.
 struct TopologySpec {
   std::string name;
   std::string source;

@@ -22,7 +22,7 @@ struct Vertex {
   VertexKind kind;
   std::uint8_t level;      // of a switch in a fat tree: 1 leaf, 2 spine...; 0 elsewhere
   std::uint32_t node;      // of accelerators and NICs: the node that holds them
-  std::string name;        // "node3.gpu5", "node3.nic5", "leaf2", "spine0"
+  std::string name;        // "node3.gpu5", "node3.nic5", "node3.switch", "leaf2", "spine0", "core7", "fabric"
 };
 
 /// A directed link. `bandwidth` is what the simulation shares (LinkSpec::usable), `nominal` the data sheet's figure.
@@ -51,7 +51,7 @@ class Router {
 struct Shape {
   int accelerators_per_node = 1;
   int nics_per_node = 0;           // 0: no NICs
-  std::vector<int> torus;          // dimensions, first is fastest; empty unless a torus
+  std::vector<int> torus;          // dimensions, first is fastest; empty unless a torus with one accelerator a vertex
   std::vector<bool> torus_wrap;
 };
 
@@ -75,7 +75,7 @@ class Topology {
   /// In order of AcceleratorId: node by node.
   [[nodiscard]] std::span<const VertexId> accelerators() const { return accelerators_; }
   [[nodiscard]] std::uint32_t node_of(AcceleratorId id) const { return vertex(accelerators_[id.value()]).node; }
-  /// "leaf2 → spine0"
+  /// "leaf2 → spine0"; of parallel cables "leaf2 → spine0 #3", counted from 0.
   [[nodiscard]] std::string link_name(LinkId id) const;
   [[nodiscard]] const Router& router() const { return *router_; }
 
@@ -95,6 +95,7 @@ class Topology {
 /// Builds the graph and its router from a description.
 /// @throws std::invalid_argument with a one-sentence reason (counts that do not divide, a shape whose product is not
 ///         the count, a fabric too small, a cluster that would be disconnected); the reader of the file adds the place.
+///         Fields are named as in the file ("accelerators-per-node").
 [[nodiscard]] Topology build_topology(const TopologySpec& spec);
 
 }  // namespace syncline

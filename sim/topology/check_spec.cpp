@@ -1,0 +1,115 @@
+#include <cmath>
+#include <stdexcept>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "sim/topology/fabric.hpp"
+
+namespace syncline {
+namespace {
+
+constexpr int MostAccelerators = 1 << 18;  // a typing error, not a cluster, is above this
+constexpr int MostTorusDimensions = 8;
+
+void check_link(std::string_view where, const LinkSpec& link) {
+  const double bandwidth = link.bandwidth.si(), latency = link.latency.si();
+  if (!(bandwidth > 0) || std::isinf(bandwidth)) {
+    refuse(fmt::format("{}.bandwidth must be above 0, not {} B/s", where, bandwidth));
+  }
+  if (!(link.efficiency > 0 && link.efficiency <= 1)) {
+    refuse(fmt::format("{}.efficiency must be above 0 and at most 1, not {}", where, link.efficiency));
+  }
+  if (!(latency >= 0) || std::isinf(latency)) {
+    refuse(fmt::format("{}.latency must be 0 or more, not {} s", where, latency));
+  }
+}
+
+void check_counts(const TopologySpec& spec) {
+  if (spec.accelerators < 1) {
+    refuse(fmt::format("accelerators must be at least 1, not {}", spec.accelerators));
+  }
+  if (spec.accelerators > MostAccelerators) {
+    refuse(fmt::format("accelerators must be at most {}, not {}", MostAccelerators, spec.accelerators));
+  }
+  if (spec.accelerators_per_node < 1) {
+    refuse(fmt::format("accelerators-per-node must be at least 1, not {}", spec.accelerators_per_node));
+  }
+  if (spec.accelerators % spec.accelerators_per_node != 0) {
+    refuse(fmt::format("accelerators-per-node ({}) does not divide accelerators ({})", spec.accelerators_per_node,
+                       spec.accelerators));
+  }
+}
+
+void check_scale_up(const ScaleUpSpec& scale_up, int accelerators, int per_node) {
+  check_link("scale-up.link", scale_up.link);
+  const auto links = static_cast<std::size_t>(accelerators) * static_cast<std::size_t>(per_node - 1);
+  if (scale_up.kind == ScaleUpSpec::Kind::FullMesh && links > MostMeshLinks) {
+    refuse(fmt::format("full-mesh nodes of {} would have {} links in all, more than the {} that are built; try "
+                       "scale-up.kind: switch",
+                       per_node, links, MostMeshLinks));
+  }
+}
+
+void check_nic(const NicSpec& nic, int accelerators_per_node) {
+  check_link("nic.host-bus", nic.host_bus);
+  if (nic.per_node < 1 || accelerators_per_node % nic.per_node != 0) {
+    refuse(fmt::format("nic.per-node ({}) must divide accelerators-per-node ({})", nic.per_node,
+                       accelerators_per_node));
+  }
+}
+
+struct CheckScaleOut {
+  const TopologySpec& spec;
+
+  void operator()(std::monostate) const {
+    const int nodes = spec.accelerators / spec.accelerators_per_node;
+    if (nodes > 1) {
+      refuse(fmt::format("{} nodes and no scale-out would be disconnected; add scale-out, or make it one node with "
+                         "accelerators-per-node: {}",
+                         nodes, spec.accelerators));
+    }
+  }
+
+  void operator()(const FatTreeSpec& tree) const {
+    check_link("scale-out.link", tree.link);
+    if (!spec.nic) refuse("a fat-tree connects NICs, and nodes have none; add nic");
+    if (tree.radix < 2) refuse(fmt::format("scale-out.radix must be at least 2, not {}", tree.radix));
+    if (tree.levels < 0) {
+      refuse(fmt::format("scale-out.levels must be 0 (as few as needed) or more, not {}", tree.levels));
+    }
+    for (const double ratio : tree.oversubscription) {
+      if (!(ratio > 0) || std::isinf(ratio)) {
+        refuse(fmt::format("scale-out.oversubscription must be above 0, not {}", ratio));
+      }
+    }
+  }
+
+  void operator()(const TorusSpec& torus) const {
+    check_link("scale-out.link", torus.link);
+    const std::size_t dimensions =
+        torus.shape.empty() ? static_cast<std::size_t>(torus.dimensions) : torus.shape.size();
+    if (dimensions < 1 || dimensions > MostTorusDimensions) {
+      refuse(fmt::format("a torus has 1 to {} dimensions, not {}", MostTorusDimensions,
+                         torus.shape.empty() ? torus.dimensions : static_cast<int>(dimensions)));
+    }
+    if (!torus.wrap.empty() && torus.wrap.size() != dimensions) {
+      refuse(fmt::format("scale-out.wrap has {} entries for {} dimensions", torus.wrap.size(), dimensions));
+    }
+  }
+
+  void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }
+};
+
+}  // namespace
+
+void refuse(const std::string& reason) { throw std::invalid_argument(reason); }
+
+void check_spec(const TopologySpec& spec) {
+  check_counts(spec);
+  if (spec.scale_up) check_scale_up(*spec.scale_up, spec.accelerators, spec.accelerators_per_node);
+  if (spec.nic) check_nic(*spec.nic, spec.accelerators_per_node);
+  std::visit(CheckScaleOut{spec}, spec.scale_out);
+}
+
+}  // namespace syncline

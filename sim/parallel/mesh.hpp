@@ -52,6 +52,8 @@ class GroupFamily {
   static GroupFamily listed(std::string name, int world_size, std::vector<std::vector<RankId>> groups);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Ranks it was made for, whether in a group or not.
+  [[nodiscard]] std::size_t world_size() const { return group_of_.size(); }
   [[nodiscard]] std::size_t group_count() const { return starts_.size() - 1; }
   [[nodiscard]] bool contains(RankId rank) const { return group_of_[rank.value()] != None; }
   [[nodiscard]] GroupId group_of(RankId rank) const { return GroupId(group_of_[rank.value()]); }

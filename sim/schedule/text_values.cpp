@@ -1,0 +1,324 @@
+#include "sim/schedule/text_values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/core/error.hpp"
+#include "sim/core/units.hpp"
+
+namespace syncline::text {
+namespace {
+
+template <class Enum>
+void read_enum(LineCursor& in, std::string_view what, Enum& value) {
+  const std::size_t start = in.position();
+  const std::string_view word = in.word(fmt::format("a {}", what));
+  const std::optional<Enum> found = value_of<Enum>(word);
+  if (!found) in.fail(start, unknown_name(what, shown(word), names_of<Enum>()));
+  value = *found;
+}
+
+std::vector<std::string> names_in(const NameTable& table) {
+  std::vector<std::string> names;
+  for (const auto& [name, index] : table) names.push_back(name);
+  return names;
+}
+
+template <class Id>
+void read_reference(LineCursor& in, std::string_view what, const NameTable& table, Id& value) {
+  const std::size_t start = in.position();
+  const std::string name = in.name(fmt::format("the name of a {}", what));
+  const auto found = table.find(name);
+  if (found == table.end()) {
+    if (table.empty()) in.fail(start, fmt::format("no {} is declared above this line", what));
+    in.fail(start, unknown_name(what, shown(name), names_in(table)));
+  }
+  value = Id(found->second);
+}
+
+std::uint32_t read_rank(LineCursor& in, const Scope& scope) {
+  const std::size_t start = in.position();
+  if (scope.world == 0) in.fail(start, "a mesh line must come before any rank");
+  const auto rank = static_cast<std::size_t>(in.integer(std::numeric_limits<std::uint32_t>::max()));
+  if (rank >= scope.world)
+    in.fail(start, fmt::format("rank {} is outside the mesh of {} ranks", rank, scope.world));
+  return static_cast<std::uint32_t>(rank);
+}
+
+// first, first-last or first-last:step, appended to `ranks`; `room` more may be listed in all.
+void read_range(LineCursor& in, const Scope& scope, Ranks& ranks, std::size_t& room) {
+  const std::size_t start = in.position();
+  const std::uint32_t first = read_rank(in, scope);
+  const std::uint32_t last = in.accept('-') ? read_rank(in, scope) : first;
+  const auto step =
+      in.accept(':') ? static_cast<std::uint32_t>(in.integer(std::numeric_limits<std::int32_t>::max())) : 1U;
+  if (last < first || step == 0) in.fail(start, "a range must ascend, as in 0-7 or 0-14:2");
+  const std::size_t count = (last - first) / step + 1;
+  if (count > room) in.fail(start, fmt::format("more ranks are listed than the mesh has ({})", scope.world));
+  room -= count;
+  for (std::size_t i = 0; i < count; ++i) ranks.push_back(RankId(first + i * step));
+}
+
+void read_ranges(LineCursor& in, const Scope& scope, Ranks& ranks, std::size_t& room) {
+  do read_range(in, scope, ranks, room);
+  while (in.accept(','));
+}
+
+// Calls `read_item` for each item of a list with commas, which may be empty.
+template <class ReadItem>
+void read_list(LineCursor& in, ReadItem read_item) {
+  if (in.between_fields()) return;
+  do read_item();
+  while (in.accept(','));
+}
+
+template <class List, class WriteItem>
+void write_list(std::string& out, const List& list, char separator, WriteItem write_item) {
+  bool first = true;
+  for (const auto& item : list) {
+    if (!first) out += separator;
+    first = false;
+    write_item(item);
+  }
+}
+
+void write_index(std::string& out, std::size_t index) {
+  fmt::format_to(std::back_inserter(out), "{}", index);
+}
+
+// How many ids from `begin` on ascend by one step.
+std::size_t run_length(const Ranks& ranks, std::size_t begin) {
+  if (begin + 1 >= ranks.size() || ranks[begin + 1] <= ranks[begin]) return 1;
+  const std::uint32_t step = ranks[begin + 1].value() - ranks[begin].value();
+  std::size_t end = begin + 2;
+  while (end < ranks.size() && ranks[end] > ranks[end - 1] &&
+         ranks[end].value() - ranks[end - 1].value() == step)
+    ++end;
+  return end - begin;
+}
+
+constexpr std::size_t ShortestRange = 3;  // 0,1 but 0-2
+
+}  // namespace
+
+void read_value(LineCursor& in, const Scope&, double& value) {
+  value = in.number();
+}
+void read_value(LineCursor& in, const Scope&, int& value) {
+  value = static_cast<int>(in.integer(std::numeric_limits<int>::max()));
+}
+void read_value(LineCursor& in, const Scope&, std::int64_t& value) {
+  value = in.integer(std::numeric_limits<std::int64_t>::max());
+}
+void read_value(LineCursor& in, const Scope&, std::string& value) {
+  value = in.name("a name");
+}
+
+void read_value(LineCursor& in, const Scope& scope, RankId& value) {
+  value = RankId(read_rank(in, scope));
+}
+void read_value(LineCursor& in, const Scope& scope, StreamId& value) {
+  read_reference(in, "stream", scope.streams, value);
+}
+void read_value(LineCursor& in, const Scope& scope, FamilyId& value) {
+  read_reference(in, "family", scope.families, value);
+}
+
+void read_value(LineCursor& in, const Scope& scope, WorkId& value) {
+  const std::size_t start = in.position();
+  const auto work = static_cast<std::size_t>(in.integer(std::numeric_limits<std::uint32_t>::max()));
+  if (work >= scope.schedule.works.size())
+    in.fail(start, fmt::format("work {} is not declared above this line; there are {} so far", work,
+                               scope.schedule.works.size()));
+  value = WorkId(work);
+}
+
+void read_value(LineCursor& in, const Scope& scope, OpIndex& value) {
+  const std::size_t start = in.position();
+  const auto op = static_cast<std::size_t>(in.integer(std::numeric_limits<std::uint32_t>::max()));
+  if (op >= scope.op)
+    in.fail(start, fmt::format("op {} cannot wait for op {}; only earlier ops of its role", scope.op, op));
+  value = OpIndex(op);
+}
+
+void read_value(LineCursor& in, const Scope& scope, Peer& value) {
+  const std::size_t start = in.position();
+  if (scope.schedule.meshes.empty()) in.fail(start, "a mesh line must come before any peer");
+  const std::string axis = in.name("a rank, or an axis and coordinate such as pp:1");
+  if (!in.accept(':')) {
+    in.rewind(start);
+    value = {-1, static_cast<int>(read_rank(in, scope))};
+    return;
+  }
+  const Mesh& mesh = scope.schedule.meshes.front();
+  value.axis = mesh.find_axis(axis);
+  if (value.axis < 0) {
+    std::vector<std::string> known;
+    for (const MeshAxis& candidate : mesh.axes()) known.push_back(candidate.name);
+    in.fail(start, unknown_name("axis", shown(axis), known));
+  }
+  const std::size_t at = in.position();
+  read_value(in, scope, value.coordinate);
+  if (value.coordinate >= mesh.size(value.axis))
+    in.fail(at, fmt::format("coordinate {} is outside axis \"{}\" of size {}", value.coordinate, axis,
+                            mesh.size(value.axis)));
+}
+
+void read_value(LineCursor& in, const Scope& scope, Ranks& value) {
+  std::size_t room = scope.world;
+  if (!in.between_fields()) read_ranges(in, scope, value, room);
+}
+
+void read_value(LineCursor& in, const Scope& scope, Groups& value) {
+  std::size_t room = scope.world;
+  if (in.between_fields()) return;
+  do read_ranges(in, scope, value.emplace_back(), room);
+  while (in.accept('/'));
+}
+
+void read_value(LineCursor& in, const Scope&, AxisNames& value) {
+  read_list(in, [&] {
+    const std::size_t start = in.position();
+    std::string axis = in.name("the name of an axis");
+    if (std::find(value.begin(), value.end(), axis) != value.end())
+      in.fail(start, fmt::format("axis \"{}\" stands twice", shown(axis)));
+    value.push_back(std::move(axis));
+  });
+}
+
+void read_value(LineCursor& in, const Scope&, std::vector<MeshAxis>& value) {
+  read_list(in, [&] {
+    const std::size_t start = in.position();
+    MeshAxis axis{in.name("an axis such as dp:8"), 1};
+    if (!in.accept(':')) in.fail_expecting("\":\" and the size of the axis");
+    axis.size = static_cast<int>(in.integer(std::numeric_limits<int>::max()));
+    if (axis.size == 0)
+      in.fail(start, fmt::format("axis \"{}\" has size 0; expected 1 or more", shown(axis.name)));
+    const auto same = [&](const MeshAxis& other) { return other.name == axis.name; };
+    if (std::any_of(value.begin(), value.end(), same))
+      in.fail(start, fmt::format("axis \"{}\" stands twice", shown(axis.name)));
+    value.push_back(std::move(axis));
+  });
+}
+
+void read_value(LineCursor& in, const Scope& scope, std::vector<OpIndex>& value) {
+  read_list(in, [&] {
+    const std::size_t start = in.position();
+    OpIndex op;
+    read_value(in, scope, op);
+    if (!value.empty() && op <= value.back()) in.fail(start, "the ops waited for must ascend");
+    value.push_back(op);
+  });
+}
+
+void read_value(LineCursor& in, const Scope& scope, std::vector<MemoryEffect>& value) {
+  read_list(in, [&] {
+    MemoryEffect effect{};
+    read_value(in, scope, effect.category);
+    if (!in.accept(':')) in.fail_expecting("\":\" and signed bytes, such as :+1024");
+    const bool taken = in.accept('+');
+    if (!taken && !in.accept('-')) in.fail_expecting("\"+\" (taken) or \"-\" (given back) before the bytes");
+    const double bytes = in.number();
+    effect.bytes = Bytes(taken ? bytes : -bytes);
+    value.push_back(effect);
+  });
+}
+
+void read_value(LineCursor& in, const Scope&, KernelClass& value) {
+  read_enum(in, "kernel class", value);
+}
+void read_value(LineCursor& in, const Scope&, Precision& value) {
+  read_enum(in, "precision", value);
+}
+void read_value(LineCursor& in, const Scope&, Phase& value) {
+  read_enum(in, "phase", value);
+}
+void read_value(LineCursor& in, const Scope&, MemoryCategory& value) {
+  read_enum(in, "memory category", value);
+}
+void read_value(LineCursor& in, const Scope&, CollectiveKind& value) {
+  read_enum(in, "collective", value);
+}
+void read_value(LineCursor& in, const Scope&, Algorithm& value) {
+  read_enum(in, "algorithm", value);
+}
+
+void write_value(std::string& out, const Schedule&, double value) {
+  out += exact_text(value);
+}
+void write_value(std::string& out, const Schedule&, std::int64_t value) {
+  fmt::format_to(std::back_inserter(out), "{}", value);
+}
+void write_value(std::string& out, const Schedule&, const std::string& value) {
+  append_name(out, value);
+}
+void write_value(std::string& out, const Schedule&, RankId value) {
+  write_index(out, value.value());
+}
+void write_value(std::string& out, const Schedule& schedule, StreamId value) {
+  SYNCLINE_CHECK(value.value() < schedule.streams.size(), "no such stream");
+  append_name(out, schedule.streams[value.value()]);
+}
+void write_value(std::string& out, const Schedule& schedule, FamilyId value) {
+  SYNCLINE_CHECK(value.value() < schedule.families.size(), "no such family");
+  append_name(out, schedule.families[value.value()].name());
+}
+void write_value(std::string& out, const Schedule&, WorkId value) {
+  write_index(out, value.value());
+}
+void write_value(std::string& out, const Schedule&, OpIndex value) {
+  write_index(out, value.value());
+}
+
+void write_value(std::string& out, const Schedule& schedule, const Peer& value) {
+  if (value.axis >= 0) {
+    const auto axis = static_cast<std::size_t>(value.axis);
+    SYNCLINE_CHECK(!schedule.meshes.empty() && axis < schedule.meshes.front().axes().size(), "no such axis");
+    append_name(out, schedule.meshes.front().axes()[axis].name);
+    out += ':';
+  }
+  write_value(out, schedule, value.coordinate);
+}
+
+void write_value(std::string& out, const Schedule&, const Ranks& value) {
+  for (std::size_t i = 0; i < value.size();) {
+    if (i > 0) out += ',';
+    write_index(out, value[i].value());
+    const std::size_t length = run_length(value, i);
+    if (length < ShortestRange) {
+      ++i;
+      continue;
+    }
+    const std::uint32_t step = value[i + 1].value() - value[i].value();
+    (out += '-') += fmt::format("{}", value[i + length - 1].value());
+    if (step > 1) (out += ':') += fmt::format("{}", step);
+    i += length;
+  }
+}
+
+void write_value(std::string& out, const Schedule& schedule, const Groups& value) {
+  write_list(out, value, '/', [&](const Ranks& group) { write_value(out, schedule, group); });
+}
+void write_value(std::string& out, const Schedule&, const AxisNames& value) {
+  write_list(out, value, ',', [&](const std::string& axis) { append_name(out, axis); });
+}
+void write_value(std::string& out, const Schedule& schedule, const std::vector<MeshAxis>& value) {
+  write_list(out, value, ',', [&](const MeshAxis& axis) {
+    append_name(out, axis.name);
+    out += ':';
+    write_value(out, schedule, axis.size);
+  });
+}
+void write_value(std::string& out, const Schedule&, const std::vector<OpIndex>& value) {
+  write_list(out, value, ',', [&](OpIndex op) { write_index(out, op.value()); });
+}
+void write_value(std::string& out, const Schedule&, const std::vector<MemoryEffect>& value) {
+  write_list(out, value, ',', [&](const MemoryEffect& effect) {
+    const double bytes = effect.bytes.si();
+    ((out += name_of(effect.category)) += bytes < 0 ? ":" : ":+") += exact_text(bytes == 0 ? 0 : bytes);
+  });
+}
+
+}  // namespace syncline::text

@@ -157,6 +157,11 @@ class ShapeCheck {
       const Op& op = owner.program[i];
       const auto where = [&] { return op_text(schedule_, role, i); };
       if (!op.on_host()) index(op.stream.value(), schedule_.streams.size(), "stream", where);
+      if (op.on_host() && !(op.after.empty() && op.memory.empty()))
+        findings_.add([&] {
+          return fmt::format("{}: a host op has no `after` and no memory; let a host wait stand before it",
+                             where());
+        });
       check_after(op, i, where);
       for (const MemoryEffect& effect : op.memory)
         if (!std::isfinite(effect.bytes.si()))

@@ -71,10 +71,10 @@ void LineCursor::end_value() const {
 }
 
 void LineCursor::fail_expecting(std::string_view what) const {
-  const std::string_view rest = line_.substr(position_);
-  const std::string_view found = rest.substr(0, std::max<std::size_t>(1, rest.find_first_of(" \t")));
-  fail(position_, rest.empty() ? fmt::format("expected {}, found the end of the line", what)
-                               : fmt::format("expected {}, found \"{}\"", what, shown(found)));
+  const std::string_view found = line_.substr(position_, line_.find_first_of(" \t", position_) - position_);
+  const std::string_view nothing = position_ == line_.size() ? "the end of the line" : "a blank";
+  fail(position_, found.empty() ? fmt::format("expected {}, found {}", what, nothing)
+                                : fmt::format("expected {}, found \"{}\"", what, shown(found)));
 }
 
 std::string_view LineCursor::word(std::string_view what) {

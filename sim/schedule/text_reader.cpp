@@ -150,7 +150,7 @@ class Reader {
   }
 
   void begin(Block block, LineCursor& in, std::string_view word, std::string_view owner) const {
-    if (block_ != block) in.fail(statement_, fmt::format("a {} line stands under a {} line", word, owner));
+    if (block_ != block) in.fail(statement_, fmt::format("{} lines stand under a {} line", word, owner));
   }
   void once(LineCursor& in, bool& seen, std::string_view word) {
     block_ = Block::None;

@@ -53,10 +53,12 @@ TEST_SUITE("deadlock") {
         {"each host waits for its send before it issues the receive",
          {{send(1, 8), host_wait(0), receive(1, 8, 1)}, {send(0, 8), host_wait(0), receive(0, 8, 1)}},
          "deadlock: rank 0 (send \"F microbatch 0 send\" in stream s0, op 0) waits for rank 1 to receive; "
-         "rank 1 (receive \"F microbatch 0 receive\" in stream s1, op 2) is not issued before the host is past op 1; "
+         "rank 1 (receive \"F microbatch 0 receive\" in stream s1, op 2) is not issued before the host is "
+         "past op 1; "
          "rank 1 (host wait \"other\", op 1) waits for op 0 to end; "
          "rank 1 (send \"F microbatch 0 send\" in stream s0, op 0) waits for rank 0 to receive; "
-         "rank 0 (receive \"F microbatch 0 receive\" in stream s1, op 2) is not issued before the host is past op 1; "
+         "rank 0 (receive \"F microbatch 0 receive\" in stream s1, op 2) is not issued before the host is "
+         "past op 1; "
          "rank 0 (host wait \"other\", op 1) waits for op 0 to end"},
         {"each receives on its own stream but only after it has sent",
          {{send(1, 8), op(Receive{{-1, 1}, Bytes(8), 0, false}, 1, {OpIndex(0)}, tag("in"))},
@@ -65,7 +67,8 @@ TEST_SUITE("deadlock") {
          "rank 1 (receive \"F in\" in stream s1, op 1) comes after op 0; "
          "rank 1 (send \"F microbatch 0 send\" in stream s0, op 0) waits for rank 0 to receive; "
          "rank 0 (receive \"F in\" in stream s1, op 1) comes after op 0"},
-        {"three ranks in a ring, each sending to the next before it receives; rank 0 waits for them outside the ring",
+        {"three ranks in a ring, each sending to the next before it receives; rank 0 waits for them outside "
+         "the ring",
          {{receive(1, 8)},
           {send(2, 8), receive(3, 8), send(0, 8)},
           {send(3, 8), receive(1, 8)},
@@ -77,16 +80,22 @@ TEST_SUITE("deadlock") {
          "rank 3 (send \"F microbatch 0 send\" in stream s0, op 0) waits for rank 1 to receive; "
          "rank 1 (receive \"F microbatch 0 receive\" in stream s0, op 1) stands behind op 0 in its stream"},
         {"eager receives before the sends that feed them",
-         {{receive(1, 8, 0, 0, true), send(1, 8, 0, 0, true)}, {receive(0, 8, 0, 0, true), send(0, 8, 0, 0, true)}},
+         {{receive(1, 8, 0, 0, true), send(1, 8, 0, 0, true)},
+          {receive(0, 8, 0, 0, true), send(0, 8, 0, 0, true)}},
          "deadlock: rank 0 (receive \"F microbatch 0 receive\" in stream s0, op 0) waits for rank 1 to send; "
          "rank 1 (send \"F microbatch 0 send\" in stream s0, op 1) stands behind op 0 in its stream; "
          "rank 1 (receive \"F microbatch 0 receive\" in stream s0, op 0) waits for rank 0 to send; "
          "rank 0 (send \"F microbatch 0 send\" in stream s0, op 1) stands behind op 0 in its stream"},
 
-        {"one rank sends first, the other receives first", {{send(1, 8), receive(1, 8)}, {receive(0, 8), send(0, 8)}}, ""},
-        {"crossing sends on streams of their own", {{send(1, 8), receive(1, 8, 1)}, {send(0, 8), receive(0, 8, 1)}}, ""},
+        {"one rank sends first, the other receives first",
+         {{send(1, 8), receive(1, 8)}, {receive(0, 8), send(0, 8)}},
+         ""},
+        {"crossing sends on streams of their own",
+         {{send(1, 8), receive(1, 8, 1)}, {send(0, 8), receive(0, 8, 1)}},
+         ""},
         {"crossing eager sends in one stream",
-         {{send(1, 8, 0, 0, true), receive(1, 8, 0, 0, true)}, {send(0, 8, 0, 0, true), receive(0, 8, 0, 0, true)}},
+         {{send(1, 8, 0, 0, true), receive(1, 8, 0, 0, true)},
+          {send(0, 8, 0, 0, true), receive(0, 8, 0, 0, true)}},
          ""},
         {"swapped order of two families on streams of their own",
          {{collective(AllReduce, All, 8), collective(AllReduce, Pairs, 4, 1)},
@@ -106,12 +115,13 @@ TEST_SUITE("deadlock") {
   }
 
   TEST_CASE("1F1B passes with sends and receives on their own streams and fails with all in one") {
-    // Four stages, six microbatches: stage p forwards 4 - p microbatches ahead, then alternates forward and backward.
+    // Four stages, six microbatches: stage p forwards 4 - p microbatches ahead, then alternates forward and
+    // backward.
     constexpr int Stages = 4, Microbatches = 6;
     const auto program = [&](int stage, bool own_streams) {
       std::vector<Op> ops;
-      const std::size_t forward_in = own_streams ? 1 : 0, forward_out = own_streams ? 2 : 0, backward_in = own_streams ? 3 : 0,
-                        backward_out = own_streams ? 4 : 0;
+      const std::size_t forward_in = own_streams ? 1 : 0, forward_out = own_streams ? 2 : 0,
+                        backward_in = own_streams ? 3 : 0, backward_out = own_streams ? 4 : 0;
       const auto pass = [&](int from, int to, std::size_t in, std::size_t out, int microbatch) {
         std::vector<OpIndex> after;
         if (from >= 0 && from < Stages) {
@@ -127,8 +137,10 @@ TEST_SUITE("deadlock") {
       int forward = 0, backward = 0;
       while (backward < Microbatches) {
         const bool ahead = forward < Microbatches && forward - backward < Stages - stage;
-        if (ahead) pass(stage - 1, stage + 1, forward_in, forward_out, forward++);
-        else pass(stage + 1, stage - 1, backward_in, backward_out, backward++);
+        if (ahead)
+          pass(stage - 1, stage + 1, forward_in, forward_out, forward++);
+        else
+          pass(stage + 1, stage - 1, backward_in, backward_out, backward++);
       }
       return ops;
     };
@@ -144,10 +156,13 @@ TEST_SUITE("deadlock") {
       } else {
         // Stage 2 runs F0 F1 B0, stage 3 runs F0 B0 F1: F1 goes down while B0 comes up, and neither receives.
         CHECK(joined(found) ==
-              "deadlock: rank 2 (send \"F microbatch 1 send\" in stream compute, op 5) waits for rank 3 to receive; "
-              "rank 3 (receive \"F microbatch 1 receive\" in stream compute, op 4) stands behind op 3 in its stream; "
+              "deadlock: rank 2 (send \"F microbatch 1 send\" in stream compute, op 5) waits for rank 3 to "
+              "receive; "
+              "rank 3 (receive \"F microbatch 1 receive\" in stream compute, op 4) stands behind op 3 in its "
+              "stream; "
               "rank 3 (send \"F microbatch 0 send\" in stream compute, op 3) waits for rank 2 to receive; "
-              "rank 2 (receive \"F microbatch 0 receive\" in stream compute, op 6) stands behind op 5 in its stream");
+              "rank 2 (receive \"F microbatch 0 receive\" in stream compute, op 6) stands behind op 5 in its "
+              "stream");
       }
     }
   }
@@ -168,7 +183,8 @@ TEST_SUITE("deadlock") {
     schedule.families.clear();
     schedule.role_of = {RoleId(0), RoleId(0), RoleId(0), RoleId(1), RoleId(1), RoleId(1)};
     const Op to_last = op(Send{{1, 1}, Bytes(8), 0, false}), to_first = op(Send{{1, 0}, Bytes(8), 0, false});
-    const Op from_last = op(Receive{{1, 1}, Bytes(8), 0, false}), from_first = op(Receive{{1, 0}, Bytes(8), 0, false});
+    const Op from_last = op(Receive{{1, 1}, Bytes(8), 0, false}),
+             from_first = op(Receive{{1, 0}, Bytes(8), 0, false});
     schedule.roles[0].program = {to_last, from_last};
     SUBCASE("in step") {
       schedule.roles[1].program = {from_first, to_first};
@@ -178,13 +194,14 @@ TEST_SUITE("deadlock") {
       schedule.roles[1].program = {to_first, from_first};
       const Sentences found = check_schedule(schedule);
       REQUIRE(found.size() == 1);
-      CHECK(found.front().starts_with("deadlock: rank 0 (send \"other\" in stream s0, op 0) waits for rank 3 to receive; "));
+      CHECK(found.front().starts_with(
+          "deadlock: rank 0 (send \"other\" in stream s0, op 0) waits for rank 3 to receive; "));
     }
   }
 
   TEST_CASE("a step of 16384 ranks with 300 ops each is checked") {
-    // 64 replicas of 16 stages of 16 tensor-parallel ranks; per microbatch and direction: receive, compute, all-reduce,
-    // compute, send.
+    // 64 replicas of 16 stages of 16 tensor-parallel ranks; per microbatch and direction: receive, compute,
+    // all-reduce, compute, send.
     constexpr int Stages = 16, Microbatches = 32;
     Schedule schedule;
     schedule.meshes.emplace_back("dense", std::vector<MeshAxis>{{"tp", 16}, {"dp", 64}, {"pp", Stages}});
@@ -209,11 +226,13 @@ TEST_SUITE("deadlock") {
           add(compute());
           if (to >= 0 && to < Stages) add(op(Send{{2, to}, Bytes(8), 0, false}, 3));
         }
-      for (int layer = 0; layer < 8; ++layer) add(collective(CollectiveKind::ReduceScatter, FamilyId(1), 64, 4));
+      for (int layer = 0; layer < 8; ++layer)
+        add(collective(CollectiveKind::ReduceScatter, FamilyId(1), 64, 4));
       ops += program.size() * 1024;
       schedule.roles.push_back({"stage " + std::to_string(stage), std::move(program), {}});
     }
-    // Inner stages: 2 x 32 x 5 + 8 = 328 ops; the two at the ends have 2 x 32 fewer: (14 x 328 + 2 x 264) x 1024.
+    // Inner stages: 2 x 32 x 5 + 8 = 328 ops; the two at the ends have 2 x 32 fewer: (14 x 328 + 2 x 264) x
+    // 1024.
     CHECK(ops == 5242880);
     CHECK(joined(check_schedule(schedule)) == "");
 

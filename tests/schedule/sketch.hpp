@@ -9,8 +9,8 @@
 
 namespace syncline::test {
 
-/// `ranks` ranks on one axis "pp", each with its own empty role "r0", "r1", ...; streams "s0", "s1", "s2"; one work;
-/// family "all" of all ranks, family "pairs" of 0,1 / 2,3 / ...
+/// `ranks` ranks on one axis "pp", each with its own empty role "r0", "r1", ...; streams "s0", "s1", "s2";
+/// one work; family "all" of all ranks, family "pairs" of 0,1 / 2,3 / ...
 inline Schedule sketch(int ranks) {
   Schedule schedule;
   schedule.name = "sketch";
@@ -67,7 +67,11 @@ inline std::string joined(const std::vector<std::string>& sentences) {
   return text;
 }
 
-inline Op host_wait(std::size_t awaited) { return op(HostWait{OpIndex(awaited)}); }
-inline Op host_work(double seconds) { return op(HostWork{Seconds(seconds)}); }
+inline Op host_wait(std::size_t awaited) {
+  return op(HostWait{OpIndex(awaited)});
+}
+inline Op host_work(double seconds) {
+  return op(HostWork{Seconds(seconds)});
+}
 
 }  // namespace syncline::test

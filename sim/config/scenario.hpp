@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/config/document.hpp"
 #include "sim/device/device.hpp"
 #include "sim/report/claims.hpp"
 #include "sim/sharding/fsdp.hpp"
@@ -21,26 +22,22 @@ struct Scenario {
   TopologySpec topology;
   Device device;
   TrainingJob job;
-  double global_batch = 0;             // sequences a step
+  std::int64_t global_batch = 0;       // sequences a step
   std::vector<PublishedFigure> published;
   std::vector<Expectation> expect;
   std::string detail = "aggregate";    // run.detail
   std::uint64_t seed = 0;              // run.seed
 };
 
-/// `path=value`, as given to --set; the path is dotted (`topology.scale-out.oversubscription`).
-struct Override {
-  std::string path;
-  std::string value;
-};
-
 /// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the program's data
 /// (and relative to the scenario file when they contain a `/` or end in `.yaml`).
 /// @throws InputError with the place of everything that is wrong
-[[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides);
+[[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides = {});
 
-[[nodiscard]] TopologySpec load_topology(const std::string& name_or_file);
-[[nodiscard]] Device load_device(const std::string& name_or_file);
+/// By name or file, relative to the working folder. Overrides' paths start inside the block (`scale-out.radix`).
+/// @throws InputError as above
+[[nodiscard]] TopologySpec load_topology(const std::string& name_or_file, const std::vector<Override>& overrides = {});
+[[nodiscard]] Device load_device(const std::string& name_or_file);  // `ideal` is known without a file
 [[nodiscard]] ModelSpec load_model(const std::string& name_or_file);
 
 /// The scenario as YAML with every default filled in; reading it gives the same scenario.

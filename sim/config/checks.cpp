@@ -1,0 +1,115 @@
+#include "sim/config/checks.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/topology/topology.hpp"
+
+namespace syncline {
+namespace {
+
+// A step with more ops than this on one rank is more than memory holds.
+constexpr std::int64_t MostMicrobatches = 10000;
+
+/// "56 or 64": the multiples of `step` on both sides of `value`.
+std::string multiples_near(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
+}
+
+/// "4 or 8": the divisors of `whole` on both sides of `value`.
+std::string divisors_near(std::int64_t value, std::int64_t whole) {
+  std::int64_t below = 1;
+  std::int64_t above = whole;
+  for (std::int64_t i = 1; i * i <= whole; ++i) {
+    if (whole % i != 0) continue;
+    for (const std::int64_t divisor : {i, whole / i}) {
+      if (divisor < value) below = std::max(below, divisor);
+      if (divisor > value) above = std::min(above, divisor);
+    }
+  }
+  return value > whole ? fmt::format("{}", whole) : fmt::format("{} or {}", below, above);
+}
+
+/// One count that must divide another, both by their path below the block.
+struct Division {
+  std::string_view part;
+  std::int64_t part_value;
+  std::string_view whole;
+  std::int64_t whole_value;
+  std::string_view hint;  // a further way out
+};
+
+bool check_divides(const Division& d, const ConfigNode& root, std::string_view prefix, ConfigErrors& errors) {
+  if (d.whole_value % d.part_value == 0) return true;
+  const std::string path = fmt::format("{}{}", prefix, d.part);
+  errors.add(place_of(root, path),
+             fmt::format("\"{}\" is {}, which does not divide {}{} ({}); try {}{}", path, d.part_value, prefix, d.whole,
+                         d.whole_value, divisors_near(d.part_value, d.whole_value), d.hint));
+  return false;
+}
+
+}  // namespace
+
+void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix, ConfigErrors& errors) {
+  check_divides({"kv-heads", model.kv_heads, "heads", model.heads, ""}, root, prefix, errors);
+  if (model.head_size == 0)
+    check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix, errors);
+}
+
+void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
+                    ConfigErrors& errors) {
+  const int count = topology.accelerators;
+  const int per_node = topology.accelerators_per_node;
+  if (count % per_node != 0) {
+    const std::string path = fmt::format("{}accelerators", prefix);
+    return errors.add(place_of(root, path),
+                      fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
+                                  count, prefix, per_node, multiples_near(count, per_node)));
+  }
+  if (topology.nic && !check_divides({"nic.per-node", topology.nic->per_node, "accelerators-per-node", per_node, ""},
+                                     root, prefix, errors))
+    return;
+  try {
+    static_cast<void>(build_topology(topology));
+  } catch (const std::invalid_argument& error) {
+    errors.add(place_of(root, prefix.substr(0, prefix.find('.'))), error.what());
+  }
+}
+
+void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const TrainingJob& job = scenario.job;
+  const int accelerators = scenario.topology.accelerators;
+  if (job.data_parallel > accelerators)
+    errors.add(place_of(root, "parallel.dp"),
+               fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
+                           "topology.accelerators to {}",
+                           job.data_parallel, accelerators, job.data_parallel));
+
+  const std::int64_t step = job.data_parallel * job.shape.microbatch;
+  if (scenario.global_batch % step != 0)
+    errors.add(place_of(root, "batch.global"),
+               fmt::format("\"batch.global\" is {}, which is not a multiple of parallel.dp × batch.microbatch "
+                           "({} × {} = {}); try {}",
+                           scenario.global_batch, job.data_parallel, job.shape.microbatch, step,
+                           multiples_near(scenario.global_batch, step)));
+  else if (scenario.global_batch / step > MostMicrobatches)
+    errors.add(place_of(root, "batch.global"),
+               fmt::format("\"batch.global\" is {}: {} microbatches a step, at most {} are simulated; raise "
+                           "batch.microbatch",
+                           scenario.global_batch, scenario.global_batch / step, MostMicrobatches));
+
+  if (!scenario.device.peak.contains(job.shape.compute)) {
+    std::vector<std::string_view> known;
+    for (const auto& [precision, rate] : scenario.device.peak) known.push_back(name_of(precision));
+    errors.add(place_of(root, "precision.compute"),
+               fmt::format("\"precision.compute\" is {}, for which device {} has no peak rate; it has {}",
+                           name_of(job.shape.compute), scenario.device.name, fmt::join(known, ", ")));
+  }
+}
+
+}  // namespace syncline

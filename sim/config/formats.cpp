@@ -1,0 +1,329 @@
+#include "sim/config/formats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "sim/core/units.hpp"
+#include "sim/report/summary.hpp"
+
+namespace syncline {
+
+// Found by argument-dependent lookup from the codecs, so not in an unnamed namespace.
+Fields fields_of(ScaleUpSpec& scale_up);
+Fields fields_of(NicSpec& nic);
+Fields fields_of(FatTreeSpec& tree);
+Fields fields_of(TorusSpec& torus);
+Fields fields_of(AllToAllSpec& fabric);
+Fields fields_of(PublishedFigure& figure);
+Fields fields_of(Expectation& expectation);
+
+namespace {
+
+// Above these a file asks for something else than its author meant, and for all the memory there is.
+constexpr Limits Accelerators{.low = 1, .high = 262144};
+constexpr Limits Levels{.low = 0, .high = 6};
+constexpr Limits Ports{.low = 2, .high = 65536};
+constexpr Limits Dimensions{.low = 1, .high = 6};
+constexpr Limits Layers{.low = 1, .high = 10000};
+constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
+constexpr Limits Sequences{.low = 1, .high = 100000000};
+constexpr Limits Ahead{.low = 0, .high = 10000};
+
+template <class Enum>
+Names<Enum> schedule_names() {
+  Names<Enum> names;
+  for (const std::string& name : names_of<Enum>()) names.emplace_back(name, *value_of<Enum>(name));
+  return names;
+}
+
+/// The version of the format; refused when it is not ours.
+Field version_field(bool required_and_printed) {
+  const std::string expects = fmt::format("{}, the version that this program reads", ConfigVersion);
+  const auto read = [expects](const ConfigValue& value) {
+    const ConfigNode& node = value.node;
+    if (node.kind != ConfigNode::Kind::Scalar || node.text != std::to_string(ConfigVersion))
+      value.fail(fmt::format("expected {}{}", expects,
+                             node.kind == ConfigNode::Kind::Scalar ? fmt::format(", not \"{}\"", node.text) : ""));
+  };
+  const auto write = [required_and_printed] {
+    return required_and_printed ? scalar_node(std::to_string(ConfigVersion)) : ConfigNode{};
+  };
+  return {"version", required_and_printed, {fmt::format("\"version: {}\"", ConfigVersion), read, write}};
+}
+
+// --- topology ------------------------------------------------------------------------------------------------------
+
+enum class ScaleOutKind { FatTree, Torus, AllToAll };
+using ScaleOut = decltype(TopologySpec::scale_out);
+
+Names<ScaleOutKind> scale_out_kinds() {
+  return {{"fat-tree", ScaleOutKind::FatTree}, {"torus", ScaleOutKind::Torus}, {"all-to-all", ScaleOutKind::AllToAll}};
+}
+
+template <class Spec>
+Fields with_kind(ScaleOutKind& kind, Spec& spec) {
+  Fields fields = fields_of(spec);
+  fields.insert(fields.begin(), required("kind", kind, scale_out_kinds()));
+  return fields;
+}
+
+void read_scale_out(const ConfigValue& value, ScaleOut& fabric) {
+  fabric = std::monostate{};
+  if (is_none(value.node)) return;
+  ScaleOutKind kind{};
+  const Names<ScaleOutKind> kinds = scale_out_kinds();
+  const Codec kind_codec = codec(kind, kinds);
+  if (value.node.kind != ConfigNode::Kind::Map) return read_fields(value, {});  // says that a block is expected
+  const ConfigEntry* entry = value.node.find("kind");
+  if (entry == nullptr) return missing_key(value, "kind", kind_codec);
+  const auto chosen = std::ranges::find(kinds, entry->value.text, &std::pair<std::string, ScaleOutKind>::first);
+  if (chosen == kinds.end())
+    return kind_codec.read({entry->value, entry->mark, value.below("kind"), value.errors});
+  switch (chosen->second) {
+    case ScaleOutKind::FatTree: return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
+    case ScaleOutKind::Torus: return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
+    case ScaleOutKind::AllToAll: return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
+  }
+}
+
+ConfigNode write_scale_out(ScaleOut& fabric) {
+  ScaleOutKind kind{};
+  if (auto* tree = std::get_if<FatTreeSpec>(&fabric)) {
+    kind = ScaleOutKind::FatTree;
+    return write_fields(with_kind(kind, *tree));
+  }
+  if (auto* torus = std::get_if<TorusSpec>(&fabric)) {
+    kind = ScaleOutKind::Torus;
+    return write_fields(with_kind(kind, *torus));
+  }
+  if (auto* all_to_all = std::get_if<AllToAllSpec>(&fabric)) {
+    kind = ScaleOutKind::AllToAll;
+    return write_fields(with_kind(kind, *all_to_all));
+  }
+  return {};
+}
+
+Codec scale_out_codec(ScaleOut& fabric) {
+  return {"a block such as \"{kind: fat-tree, ...}\"",
+          [&fabric](const ConfigValue& value) { read_scale_out(value, fabric); },
+          [&fabric] { return write_scale_out(fabric); }};
+}
+
+// --- device --------------------------------------------------------------------------------------------------------
+
+/// Precisions with their peak rates; at least one.
+Codec peak_codec(std::map<Precision, FlopPerSecond>& peak) {
+  const auto fields = [](std::map<Precision, FlopPerSecond>& rates) {
+    Fields all;
+    for (const Precision precision : {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8})
+      all.push_back(optional(name_of(precision), rates[precision]));
+    return all;
+  };
+  const auto given = [](const auto& rate) { return rate.second.si() > 0; };
+  const auto read = [&peak, fields, given](const ConfigValue& value) {
+    std::map<Precision, FlopPerSecond> rates;
+    read_fields(value, fields(rates));
+    if (value.node.kind == ConfigNode::Kind::Map && value.node.entries.empty())
+      value.fail("lists no precision; give one such as \"bf16: 989TFLOPps\"");
+    peak.clear();
+    std::ranges::copy_if(rates, std::inserter(peak, peak.end()), given);
+  };
+  const auto write = [&peak] {
+    Fields all;
+    for (auto& [precision, rate] : peak) all.push_back(required(name_of(precision), rate));
+    return write_fields(all);
+  };
+  return {"a block such as \"{bf16: 989TFLOPps}\"", read, write};
+}
+
+/// Two whole numbers: rows and columns of a tile.
+Codec tile_codec(int& rows, int& columns) {
+  const auto read = [&rows, &columns](const ConfigValue& value) {
+    if (value.node.kind != ConfigNode::Kind::List || value.node.items.size() != 2)
+      return value.fail("expected two whole numbers such as [128, 256]");
+    const std::vector<ConfigValue> items = list_items(value);
+    codec(rows, Width).read(items[0]);
+    codec(columns, Width).read(items[1]);
+  };
+  const auto write = [&rows, &columns] { return list_node({codec(rows).write(), codec(columns).write()}); };
+  return {"two whole numbers such as [128, 256]", read, write};
+}
+
+// --- scenario ------------------------------------------------------------------------------------------------------
+
+/// A field that can have one value so far.
+Field constant_field(std::string_view key, const std::string& word) {
+  return {key, true, word_codec({word}, [](std::size_t) {}, []() -> std::size_t { return 0; })};
+}
+
+/// A word kept as it is.
+Codec kept_word_codec(std::string& word, const std::vector<std::string>& words) {
+  return word_codec(words, [&word, words](std::size_t i) { word = words[i]; }, [&word, words] {
+    return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
+  });
+}
+
+/// `metric: {value: .., within: ..}` and `metric: {at-least: .., at-most: ..}`.
+Codec expect_codec(std::vector<Expectation>& expect) {
+  const auto read = [&expect](const ConfigValue& value) {
+    if (value.node.kind != ConfigNode::Kind::Map) return read_fields(value, {});
+    const std::vector<std::string> metrics = metric_names();
+    expect.clear();
+    for (const ConfigEntry& entry : value.node.entries) {
+      Expectation& item = expect.emplace_back();
+      item.metric = entry.key;
+      if (std::ranges::find(metrics, entry.key) == metrics.end()) {
+        value.errors.add(entry.mark.place(), unknown_name("metric", entry.key, metrics));
+        continue;
+      }
+      const ConfigValue inside{entry.value, entry.mark, value.below(entry.key), value.errors};
+      read_fields(inside, fields_of(item));
+      if (entry.value.kind != ConfigNode::Kind::Map) continue;
+      const bool range = entry.value.find("at-least") != nullptr || entry.value.find("at-most") != nullptr;
+      const bool target = entry.value.find("value") != nullptr && entry.value.find("within") != nullptr;
+      if (range == target)
+        inside.fail("expected either value and within, or at-least and at-most or one of them");
+    }
+  };
+  const auto write = [&expect] {
+    ConfigNode map = write_fields({});
+    for (Expectation& item : expect) map.entries.push_back({item.metric, {}, write_fields(fields_of(item))});
+    return expect.empty() ? ConfigNode{} : map;
+  };
+  return {"metrics with what they should be", read, write};
+}
+
+}  // namespace
+
+// --- the formats ---------------------------------------------------------------------------------------------------
+
+Fields fields_of(LinkSpec& link) {
+  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, Share),
+          required("latency", link.latency)};
+}
+
+Fields fields_of(ScaleUpSpec& scale_up) {
+  using Kind = ScaleUpSpec::Kind;
+  return {required("kind", scale_up.kind, Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}}),
+          required("link", scale_up.link)};
+}
+
+Fields fields_of(NicSpec& nic) {
+  return {required("per-node", nic.per_node), required("host-bus", nic.host_bus)};
+}
+
+Fields fields_of(FatTreeSpec& tree) {
+  return {optional("levels", tree.levels, Levels),
+          optional("radix", tree.radix, Ports),
+          optional("oversubscription", tree.oversubscription, AboveZero),
+          optional("rail-optimised", tree.rail_optimised),
+          required("link", tree.link)};
+}
+
+Fields fields_of(TorusSpec& torus) {
+  return {optional("shape", torus.shape), optional("dimensions", torus.dimensions, Dimensions),
+          optional("wrap", torus.wrap), required("link", torus.link)};
+}
+
+Fields fields_of(AllToAllSpec& fabric) {
+  using Kind = AllToAllSpec::Kind;
+  return {optional("fabric", fabric.kind, Names<Kind>{{"ideal-switch", Kind::IdealSwitch}, {"full-mesh", Kind::FullMesh}}),
+          required("link", fabric.link)};
+}
+
+Fields fields_of(TopologySpec& topology) {
+  return {version_field(false),
+          optional("name", topology.name),
+          optional("source", topology.source),
+          required("accelerators", topology.accelerators, Accelerators),
+          optional("accelerators-per-node", topology.accelerators_per_node, Accelerators),
+          optional("scale-up", topology.scale_up),
+          optional("nic", topology.nic),
+          {"scale-out", false, scale_out_codec(topology.scale_out)}};
+}
+
+Fields fields_of(Device& device) {
+  GemmModel& gemm = device.gemm;
+  return {version_field(false),
+          optional("name", device.name),
+          optional("source", device.source),
+          required("memory", device.memory),
+          required_block("hbm", {required("bandwidth", device.hbm_bandwidth),
+                                 optional("efficiency", device.hbm_efficiency, Share)}),
+          {"peak", true, peak_codec(device.peak)},
+          optional("sustained-clock", device.sustained_clock, AboveZero),
+          required_block("gemm", {required("plateau", gemm.plateau, Share),
+                                  {"tile", false, tile_codec(gemm.tile_m, gemm.tile_n)},
+                                  {"small-tile", false, tile_codec(gemm.small_m, gemm.small_n)},
+                                  optional("small-rate", gemm.small_rate, Share),
+                                  required("units", gemm.units),
+                                  optional("k-half", gemm.k_half, FromZero)}),
+          required_block("attention", {required("forward", device.attention_forward, Share),
+                                       required("backward", device.attention_backward, Share)}),
+          optional("kernel-gap", device.kernel_gap),
+          optional("launch", device.launch),
+          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, Share),
+          optional("reserve", device.reserve, FromZero)};
+}
+
+Fields fields_of(ModelSpec& model) {
+  return {version_field(false),
+          optional("name", model.name),
+          optional("source", model.source),
+          required("layers", model.layers, Layers),
+          required("hidden", model.hidden, Width),
+          required("heads", model.heads, Width),
+          required("kv-heads", model.kv_heads, Width),
+          optional("head-size", model.head_size, Width),
+          required("ffn", model.ffn, Width),
+          required("vocabulary", model.vocabulary, Width),
+          optional("tied-embedding", model.tied_embedding)};
+}
+
+Fields fields_of(PublishedFigure& figure) {
+  return {{"metric", true, kept_word_codec(figure.metric, metric_names())},
+          required("value", figure.value, AboveZero),
+          optional("accelerators", figure.accelerators, Accelerators),
+          required("source", figure.source)};
+}
+
+Fields fields_of(Expectation& expectation) {
+  return {optional("value", expectation.value, AnyNumber), optional("within", expectation.within, FromZero),
+          optional("at-least", expectation.at_least, AnyNumber), optional("at-most", expectation.at_most, AnyNumber)};
+}
+
+Fields fields_of(Scenario& scenario) {
+  TrainingShape& shape = scenario.job.shape;
+  FsdpOptions& fsdp = scenario.job.fsdp;
+  return {version_field(true),
+          optional("name", scenario.name),
+          optional("question", scenario.question),
+          optional("source", scenario.source),
+          required("topology", scenario.topology),
+          required("device", scenario.device),
+          required("model", scenario.job.model),
+          optional_block("parallel", {optional("dp", scenario.job.data_parallel)}),
+          required_block("batch", {required("global", scenario.global_batch, Sequences),
+                                   optional("microbatch", shape.microbatch, Sequences),
+                                   required("sequence", shape.sequence, Sequences)}),
+          optional_block("precision",
+                         {optional("compute", shape.compute, schedule_names<Precision>()),
+                          optional("reduce", fsdp.reduce_precision, schedule_names<Precision>())}),
+          optional_block("sharding", {constant_field("kind", "fsdp"),
+                                      optional("forward-prefetch", fsdp.forward_prefetch, Ahead),
+                                      optional("backward-prefetch", fsdp.backward_prefetch, Ahead),
+                                      optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead),
+                                      optional("reshard-after-forward", fsdp.reshard_after_forward)}),
+          optional("recompute", shape.recompute,
+                   Names<Recompute>{{"none", Recompute::None},
+                                    {"selective-op", Recompute::SelectiveOp},
+                                    {"full", Recompute::Full}}),
+          optional("kernels", shape.fusion, Names<Fusion>{{"eager", Fusion::Eager}, {"compiled", Fusion::Compiled}}),
+          optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})}, optional("seed", scenario.seed)}),
+          optional("published", scenario.published),
+          {"expect", false, expect_codec(scenario.expect)}};
+}
+
+}  // namespace syncline

@@ -1,0 +1,17 @@
+// What stands in each kind of file, as tables of fields. The keys of a format are listed here and nowhere else.
+#pragma once
+
+#include "sim/config/reader.hpp"
+#include "sim/config/scenario.hpp"
+
+namespace syncline {
+
+constexpr int ConfigVersion = 1;  // of all formats
+
+[[nodiscard]] Fields fields_of(LinkSpec& link);
+[[nodiscard]] Fields fields_of(TopologySpec& topology);
+[[nodiscard]] Fields fields_of(Device& device);
+[[nodiscard]] Fields fields_of(ModelSpec& model);
+[[nodiscard]] Fields fields_of(Scenario& scenario);
+
+}  // namespace syncline

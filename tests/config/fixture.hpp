@@ -1,0 +1,62 @@
+// A folder for the files of a test, and the data folder beside these sources.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "sim/core/error.hpp"
+
+namespace syncline::test {
+
+inline const std::string Data = SYNCLINE_SOURCE_DIR "/tests/config/data";
+
+/// Names of topologies, devices and models mean those of the tests.
+inline void use_test_data() { setenv("SYNCLINE_DATA", Data.c_str(), 1); }
+
+/// Removed with all its files at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "syncline-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ / name; }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read(const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// What the InputError of `call` says, or "" when there is none; `folder/` is left out of it.
+template <class Call>
+std::string message_of(const Call& call, const std::string& folder = "") {
+  try {
+    call();
+    return "";
+  } catch (const InputError& error) {
+    std::string text = error.what();
+    for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos; at = text.find(folder))
+      text.erase(at, folder.size());
+    return text;
+  }
+}
+
+}  // namespace syncline::test

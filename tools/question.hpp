@@ -1,0 +1,39 @@
+// What a command line asks to have run: a scenario, or a schedule on a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.hpp"
+#include "sim/config/scenario.hpp"
+#include "sim/device/cluster.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace syncline {
+
+struct Question {
+  std::string file;
+  std::optional<Scenario> scenario;  // nothing for a schedule file
+  Schedule schedule;
+  Cluster cluster;
+};
+
+/// Where a schedule file runs; a scenario says so itself.
+struct ScheduleCluster {
+  std::string topology;        // name or file
+  std::string device = "ideal";
+};
+
+/// The schedule that a scenario asks for.
+[[nodiscard]] Schedule make_schedule(const Scenario& scenario);
+
+/// True when the file begins as schedules do.
+[[nodiscard]] bool is_schedule_file(const std::string& file);
+
+/// Reads a scenario or a schedule and checks that it can run.
+/// @throws InputError
+[[nodiscard]] Question read_question(const std::string& file, const std::vector<Override>& overrides,
+                                     const ScheduleCluster& where);
+
+}  // namespace syncline

@@ -1,0 +1,176 @@
+// `syncline run`: simulates scenarios or schedules and shows what came out.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <stdexcept>
+
+#include "backends/simgrid/simgrid_backend.hpp"
+#include "sim/core/error.hpp"
+#include "sim/report/gantt.hpp"
+#include "sim/report/summary.hpp"
+#include "sim/timeline/trace.hpp"
+#include "tools/build_info.hpp"
+#include "tools/options.hpp"
+#include "tools/question.hpp"
+#include "tools/subcommand.hpp"
+#include "tools/terminal.hpp"
+
+namespace syncline {
+namespace {
+
+RunContext context_of(const Question& question) {
+  RunContext context;
+  context.version = std::string(build::Version);
+  if (!question.scenario) {
+    context.title = fmt::format("{} on {}", question.schedule.name, question.cluster.topology.name());
+    context.scenario = question.schedule.name;
+    return context;
+  }
+  const Scenario& scenario = *question.scenario;
+  context.title = scenario.question.empty() ? scenario.name : scenario.question;
+  context.scenario = scenario.name;
+  context.hash = scenario.hash;
+  context.seed = scenario.seed;
+  context.published = scenario.published;
+  context.expect = scenario.expect;
+  return context;
+}
+
+/// What a backend cannot run is the input's fault.
+RunResult simulate(const Question& question, const RunOptions& options) {
+  try {
+    return make_simgrid_backend()->run(question.schedule, question.cluster, options);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(Diagnostic{{question.file, 0, 0, ""}, error.what()});
+  }
+}
+
+std::string limits_text(const Expectation& expected) {
+  if (expected.value)
+    return fmt::format("{} within {}", metric_text(expected.metric, *expected.value),
+                       metric_text(expected.metric, expected.within.value_or(0)));
+  std::vector<std::string> limits;
+  if (expected.at_least) limits.push_back("at least " + metric_text(expected.metric, *expected.at_least));
+  if (expected.at_most) limits.push_back("at most " + metric_text(expected.metric, *expected.at_most));
+  return fmt::format("{}", fmt::join(limits, " and "));
+}
+
+/// Says on stderr what was expected and is not so.
+void report_expectations(const RunSummary& summary) {
+  for (const ExpectationSummary& item : summary.expect)
+    if (!item.holds)
+      spdlog::error("{}: {} is {}, expected {}", summary.context.scenario, item.expected.metric,
+                    item.simulated ? metric_text(item.expected.metric, *item.simulated) : "not known in this run",
+                    limits_text(item.expected));
+}
+
+/// @throws std::logic_error when the result breaks physics: that is our bug
+void report_physics(const RunSummary& summary) {
+  std::string broken;
+  for (const Check& check : summary.checks)
+    if (!check.violation.empty()) broken += fmt::format("\n  {}: {}", check.name, check.violation);
+  SYNCLINE_CHECK(broken.empty(), "the result breaks a physics check:" + broken);
+}
+
+std::string json_of(const std::vector<RunSummary>& runs) {
+  if (runs.size() == 1) return summary_json(runs.front());
+  std::vector<std::string> objects;
+  for (const RunSummary& run : runs) objects.push_back(summary_json(run));
+  return fmt::format("{{\"schema\": 1, \"runs\": [\n{}\n]}}", fmt::join(objects, ",\n"));
+}
+
+class Run : public Subcommand {
+ public:
+  std::string name() const override { return "run"; }
+  std::string summary() const override {
+    return "Simulate a scenario or a schedule; several are shown side by side";
+  }
+  std::string example() const override {
+    return "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --gantt\n"
+           "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --set batch.global=256 --json\n"
+           "Exit code: 0 done, 1 an `expect` of the scenario does not hold, 2 bad input, 3 the environment lacks "
+           "something.";
+  }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("files", files_, "Scenario or schedule files")->required()->type_name("SCENARIO|SCHEDULE");
+    add_set_option(app, assignments_, "--set topology.scale-out.oversubscription=4");
+    app.add_option("--detail", detail_, "How closely collectives are simulated (default: the scenario's run.detail)")
+        ->check(CLI::IsMember({"full", "aggregate"}));
+    app.add_option("--network", network_, "Network model: ours, or SimGrid's own as reference")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"fluid", "native"}));
+    app.add_option("--topology", where_.topology, "What a schedule runs on: name or file")->type_name("NAME|FILE");
+    app.add_option("--device", where_.device, "Accelerators that a schedule runs on: name or file")
+        ->capture_default_str()
+        ->type_name("NAME|FILE");
+    app.add_option("--trace", trace_, "Write the timeline for ui.perfetto.dev; gzip when it ends in .gz")
+        ->type_name("FILE");
+    CLI::Option* json = app.add_flag("--json", json_, "Print one JSON object instead of the table");
+    CLI::Option* gantt = app.add_flag("--gantt", gantt_, "Draw the timeline")->excludes(json);
+    app.add_option("--columns", columns_, "Width of the drawing (default: the terminal's, else 100)")
+        ->check(CLI::Range(40, 1000))
+        ->needs(gantt);
+  }
+
+  ExitCode run() override {
+    const std::vector<Override> overrides = overrides_of(assignments_);
+    if (!trace_.empty() && files_.size() > 1)
+      throw InputError(Diagnostic{{"--trace", 0, 0, ""}, "a trace holds one run; give one file"});
+    std::vector<RunSummary> runs;
+    for (const std::string& file : files_) runs.push_back(run_one(read_question(file, overrides, where_)));
+    if (json_) fmt::print("{}\n", json_of(runs));
+    else if (runs.size() > 1) fmt::print("{}", comparison_table(runs));
+
+    ExitCode code = Done;
+    for (const RunSummary& summary : runs) {
+      report_physics(summary);
+      report_expectations(summary);
+      if (!summary.expectations_hold()) code = CheckFailed;
+    }
+    return code;
+  }
+
+ private:
+  /// Simulates, and shows what is shown of each run by itself.
+  RunSummary run_one(const Question& question) {
+    const RunResult result = simulate(question, options_for(question));
+    RunSummary summary = summarise(result, question.schedule, question.cluster, context_of(question));
+    if (!trace_.empty()) {
+      write_trace(trace_, result.timeline);
+      spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);
+    }
+    if (!json_ && files_.size() == 1) fmt::print("{}", summary_table(summary));
+    if (gantt_) print_gantt(result.timeline, summary.context.scenario);
+    return summary;
+  }
+
+  RunOptions options_for(const Question& question) const {
+    const std::string& detail = !detail_.empty() || !question.scenario ? detail_ : question.scenario->detail;
+    RunOptions options;
+    options.detail = detail == "full" ? Detail::Full : Detail::Aggregate;
+    options.network = network_ == "native" ? NetworkModel::Native : NetworkModel::Fluid;
+    return options;
+  }
+
+  void print_gantt(const Timeline& timeline, const std::string& title) const {
+    const Terminal terminal = standard_output();
+    GanttOptions options;
+    options.columns = columns_ > 0 ? columns_ : terminal.columns;
+    options.colour = terminal.colour;
+    fmt::print("\n{}\n{}", title, gantt(timeline, options));
+  }
+
+  std::vector<std::string> files_, assignments_;
+  ScheduleCluster where_;
+  std::string detail_, trace_, network_ = "fluid";
+  bool json_ = false, gantt_ = false;
+  int columns_ = 0;  // 0: as wide as the output is
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_run() { return std::make_unique<Run>(); }
+
+}  // namespace syncline

@@ -1,0 +1,15 @@
+#include "tools/subcommand.hpp"
+
+namespace syncline {
+
+std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
+  std::vector<std::unique_ptr<Subcommand>> all;
+  all.push_back(make_run());
+  all.push_back(make_show());
+  all.push_back(make_schedule());
+  all.push_back(make_topology());
+  all.push_back(make_doctor());
+  return all;
+}
+
+}  // namespace syncline

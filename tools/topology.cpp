@@ -1,0 +1,110 @@
+// `syncline topology`: what a cluster is made of, and its figures measured on the graph.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "sim/config/catalogue.hpp"
+#include "sim/config/scenario.hpp"
+#include "sim/core/units.hpp"
+#include "sim/topology/measures.hpp"
+#include "tools/options.hpp"
+#include "tools/subcommand.hpp"
+
+namespace syncline {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+std::string text_of(const LinkSpec& link) {
+  const std::string efficiency = link.efficiency == 1 ? "" : fmt::format(" × {:.4g}", link.efficiency);
+  return fmt::format("{}{}, {}", to_text(link.bandwidth), efficiency, to_text(link.latency));
+}
+
+struct ScaleOutText {
+  std::string operator()(std::monostate) const { return "none"; }
+  std::string operator()(const FatTreeSpec& tree) const {
+    return fmt::format("fat tree of {}-port switches{}; {}", tree.radix, tree.rail_optimised ? ", rail-optimised" : "",
+                       text_of(tree.link));
+  }
+  std::string operator()(const TorusSpec& torus) const {
+    return fmt::format("torus {}; {}", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
+                       text_of(torus.link));
+  }
+  std::string operator()(const AllToAllSpec& fabric) const {
+    const bool ideal = fabric.kind == AllToAllSpec::Kind::IdealSwitch;
+    return fmt::format("all-to-all, {}; {}", ideal ? "one ideal switch" : "full mesh", text_of(fabric.link));
+  }
+  std::vector<int> shape;  // as built
+};
+
+Rows describe(const TopologySpec& spec, const Topology& topology) {
+  Rows rows{{"source", spec.source}};
+  if (spec.scale_up)
+    rows.emplace_back("scale-up", fmt::format("{}; {}", spec.scale_up->kind == ScaleUpSpec::Kind::Switch
+                                                            ? "switch" : "full mesh",
+                                              text_of(spec.scale_up->link)));
+  if (spec.nic)
+    rows.emplace_back("NICs", fmt::format("{} a node; host bus {}", spec.nic->per_node, text_of(spec.nic->host_bus)));
+  rows.emplace_back("scale-out", std::visit(ScaleOutText{topology.shape().torus}, spec.scale_out));
+  rows.emplace_back("routing", topology.router().description());
+  return rows;
+}
+
+Rows describe(const Measures& measures) {
+  Rows rows{{"accelerators", fmt::format("{} in {} node{}", measures.accelerators, measures.nodes,
+                                         measures.nodes == 1 ? "" : "s")},
+            {"parts", fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches, measures.cables)},
+            {"diameter", fmt::format("{} links, {}", measures.diameter, to_text(measures.largest_latency))},
+            {"bisection", to_text(measures.bisection) + " one way"},
+            {"injection", to_text(measures.injection) + " out of an accelerator"}};
+  for (const Oversubscription& level : measures.oversubscription)
+    rows.emplace_back(fmt::format("level {}", level.level), fmt::format("oversubscription {:.4g}:1", level.ratio));
+  return rows;
+}
+
+void print(const Rows& rows) {
+  for (const auto& [name, text] : rows)
+    if (!text.empty()) fmt::print("  {:<14}{}\n", name, text);
+}
+
+class DescribeTopology : public Subcommand {
+ public:
+  std::string name() const override { return "topology"; }
+  std::string summary() const override { return "Describe and measure a cluster"; }
+  std::string example() const override {
+    return "  syncline topology dgx-h100 --set accelerators=512 --set scale-out.oversubscription=4\n"
+           "  syncline topology --list";
+  }
+  void add_options(CLI::App& app) override {
+    CLI::Option* list = app.add_flag("--list", list_, "Print the names of the catalogue");
+    app.add_option("topology", name_, "Name in the catalogue, or a file")->type_name("NAME|FILE")->excludes(list);
+    add_set_option(app, assignments_, "--set accelerators=512");
+  }
+  ExitCode run() override {
+    if (list_) {
+      for (const std::string& known : names_in(Topologies)) fmt::print("{}\n", known);
+      return Done;
+    }
+    if (name_.empty()) throw InputError(Diagnostic{{}, "name a topology or a file, or give --list"});
+    const TopologySpec spec = load_topology(name_, overrides_of(assignments_));
+    const Topology topology = build_topology(spec);
+    fmt::print("{}\n", spec.name);
+    print(describe(spec, topology));
+    fmt::print("measured on the graph, at the bandwidth that is simulated\n");
+    print(describe(measure(topology)));
+    return Done;
+  }
+
+ private:
+  std::string name_;
+  bool list_ = false;
+  std::vector<std::string> assignments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> make_topology() { return std::make_unique<DescribeTopology>(); }
+
+}  // namespace syncline

@@ -11,9 +11,12 @@
 namespace syncline {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
-/// FLOP that the tiles of a product occupy the machine for, idle units of the last wave and cut-off edges included.
+/// FLOP that the tiles of a product occupy the machine for, idle units of the last wave and cut-off edges
+/// included.
 Flop occupied_flop(const Kernel& kernel, int tile_m, int tile_n, int units) {
   const std::int64_t tiles = kernel.batch * ceil_div(kernel.m, tile_m) * ceil_div(kernel.n, tile_n);
   const double slots = static_cast<double>(ceil_div(tiles, units)) * units;
@@ -37,9 +40,12 @@ Seconds attention_time(const Kernel& kernel, const Device& device) {
 
 Seconds arithmetic_time(const Kernel& kernel, const Device& device) {
   switch (kernel.kind) {
-    case KernelClass::Gemm: return gemm_time(kernel, device);
-    case KernelClass::Attention: return attention_time(kernel, device);
-    default: return Seconds(0);  // bound by memory
+    case KernelClass::Gemm:
+      return gemm_time(kernel, device);
+    case KernelClass::Attention:
+      return attention_time(kernel, device);
+    default:
+      return Seconds(0);  // bound by memory
   }
 }
 

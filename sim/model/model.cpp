@@ -1,14 +1,16 @@
 #include "sim/model/model.hpp"
 
-
 namespace syncline {
 namespace {
 
 constexpr double Fp32 = 4;  // bytes of the precision that norms, rotary embedding and loss are computed in
 
-double element_size(Precision precision) { return size_of(precision).si(); }
+double element_size(Precision precision) {
+  return size_of(precision).si();
+}
 
-// --- kernels -------------------------------------------------------------------------------------------------------
+// --- kernels
+// -------------------------------------------------------------------------------------------------------
 
 /// (m × k)·(k × n), each matrix moved once.
 Kernel gemm(Precision precision, double m, double n, double k) {
@@ -24,7 +26,8 @@ Kernel gemm(Precision precision, double m, double n, double k) {
 }
 
 /// One kernel for each entry, over `elements` elements; an entry is the bytes read and written per element.
-std::vector<Kernel> elementwise(Precision precision, double elements, const std::vector<double>& bytes_per_element) {
+std::vector<Kernel> elementwise(Precision precision, double elements,
+                                const std::vector<double>& bytes_per_element) {
   std::vector<Kernel> kernels;
   for (const double bytes : bytes_per_element) {
     Kernel kernel;
@@ -36,9 +39,12 @@ std::vector<Kernel> elementwise(Precision precision, double elements, const std:
   return kernels;
 }
 
-void append(std::vector<Kernel>& to, const std::vector<Kernel>& more) { to.insert(to.end(), more.begin(), more.end()); }
+void append(std::vector<Kernel>& to, const std::vector<Kernel>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
 
-// --- steps: an operation's kernels in both directions --------------------------------------------------------------
+// --- steps: an operation's kernels in both directions
+// --------------------------------------------------------------
 
 struct Step {
   std::vector<Kernel> forward;
@@ -53,9 +59,9 @@ Step linear(Precision precision, double tokens, double in, double out, bool agai
           again};
 }
 
-/// Causal flash attention: forward 2 products over the lower triangle, backward 5 (one of them recomputes the scores;
-/// Dao et al., NeurIPS 2022, arXiv 2205.14135). Forward moves q, k, v, o; backward those, their gradients and the
-/// row statistics; k and v stand expanded to all heads.
+/// Causal flash attention: forward 2 products over the lower triangle, backward 5 (one of them recomputes the
+/// scores; Dao et al., NeurIPS 2022, arXiv 2205.14135). Forward moves q, k, v, o; backward those, their
+/// gradients and the row statistics; k and v stand expanded to all heads.
 Step flash_attention(const ModelSpec& model, const TrainingShape& shape) {
   Kernel kernel;
   kernel.kind = KernelClass::Attention;
@@ -76,17 +82,20 @@ Step flash_attention(const ModelSpec& model, const TrainingShape& shape) {
   return {{kernel}, {backward}, false};
 }
 
-/// RMSNorm over `elements`, whose output feeds `uses` products; backward adds up their gradients, and the gradient
-/// that came round by the residual. `input_at_hand`: a compiler fuses it with what produced its input.
+/// RMSNorm over `elements`, whose output feeds `uses` products; backward adds up their gradients, and the
+/// gradient that came round by the residual. `input_at_hand`: a compiler fuses it with what produced its
+/// input.
 Step rms_norm(const TrainingShape& shape, Fusion fusion, double elements, int uses, bool input_at_hand) {
   const double e = element_size(shape.compute);
   std::vector<double> forward, backward;
   if (fusion == Fusion::Eager) {
     //         cast       square mean  scale  cast      weight
-    forward = {e + Fp32, 8,     4,    8,     Fp32 + e, 2 * e};
+    forward = {e + Fp32, 8, 4, 8, Fp32 + e, 2 * e};
     for (int use = 1; use < uses; ++use) backward.push_back(3 * e);  // sum of gradients
-    //                       weight: dx, dw, sum   cast      scale: dx, dr, sum  mean, square  sum  cast     residual
-    for (const double bytes : {2 * e, 3 * e, e, e + Fp32, 8.0, 12.0, 4.0, 4.0, 8.0, 12.0, 12.0, Fp32 + e, 3 * e}) {
+    //                       weight: dx, dw, sum   cast      scale: dx, dr, sum  mean, square  sum  cast
+    //                       residual
+    for (const double bytes :
+         {2 * e, 3 * e, e, e + Fp32, 8.0, 12.0, 4.0, 4.0, 8.0, 12.0, 12.0, Fp32 + e, 3 * e}) {
       backward.push_back(bytes);
     }
   } else {
@@ -112,7 +121,8 @@ Step rotary(const TrainingShape& shape, double query, double kv) {
 Step repeat_kv(const ModelSpec& model, const TrainingShape& shape, double query, double kv) {
   if (model.heads == model.kv_heads) return {};
   const double e = element_size(shape.compute);
-  const std::vector<Kernel> both = elementwise(shape.compute, static_cast<double>(shape.tokens()) * (query + kv), {e, e});
+  const double elements = static_cast<double>(shape.tokens()) * (query + kv);
+  const std::vector<Kernel> both = elementwise(shape.compute, elements, {e, e});
   return {both, both};
 }
 
@@ -171,8 +181,8 @@ double matrix_parameters(const ModelSpec& model) {
 
 /// Bytes per token that a layer holds, and for how long.
 struct LayerActivations {
-  double kept;       // from forward to backward
-  double recomputed; // made again before backward
+  double kept;        // from forward to backward
+  double recomputed;  // made again before backward
   double gradients;  // alive together at the widest point of backward, after the gradient of silu(gate) · up
 };
 
@@ -181,23 +191,26 @@ LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& 
   const double e = element_size(shape.compute);
   const bool eager = shape.fusion == Fusion::Eager;
   const double input = e * w.hidden;
-  const double attention_output = e * w.query + Fp32 * model.heads;    // and the row statistics
+  const double attention_output = e * w.query + Fp32 * model.heads;  // and the row statistics
   const double attention_inputs = e * (w.query + 2 * (model.heads == model.kv_heads ? w.kv : w.query));
-  // Eager autograd keeps each norm's fp32 input and both of its outputs; a compiler makes them again from the input.
+  // Eager autograd keeps each norm's fp32 input and both of its outputs; a compiler makes them again from the
+  // input.
   const double norms = 2 * w.hidden * (eager ? Fp32 + 2 * e : e);
-  const double mlp = e * w.ffn * (eager ? 4 : 3);                      // gate, up, their product, eager: silu(gate)
+  const double mlp = e * w.ffn * (eager ? 4 : 3);  // gate, up, their product, eager: silu(gate)
   const double residual_sum = e * w.hidden;
   const double all = input + norms + residual_sum + attention_inputs + attention_output + mlp;
   const double gradients = e * (3 * w.ffn + 2 * w.hidden);
   switch (shape.recompute) {
-    case Recompute::Full: return {input, all - input, gradients};
+    case Recompute::Full:
+      return {input, all - input, gradients};
     case Recompute::SelectiveOp: {
       // Eager checkpointing also stores the output of the down product, which no gradient needs.
       const double products = e * (w.query + w.kv + w.ffn + (eager ? w.hidden : 0));
       return {input + products + attention_output,
               norms + residual_sum + attention_inputs + e * w.kv + mlp - e * w.ffn, gradients};
     }
-    case Recompute::None: break;
+    case Recompute::None:
+      break;
   }
   // Compiled: norm outputs and the product gate · up are made again, being cheap.
   const double cheap = eager ? 0 : norms + e * w.ffn;
@@ -209,10 +222,13 @@ LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& 
 Bytes size_of(Precision precision) {
   switch (precision) {
     case Precision::Fp32:
-    case Precision::Tf32: return Bytes(4);
+    case Precision::Tf32:
+      return Bytes(4);
     case Precision::Fp16:
-    case Precision::Bf16: return Bytes(2);
-    case Precision::Fp8: return Bytes(1);
+    case Precision::Bf16:
+      return Bytes(2);
+    case Precision::Fp8:
+      return Bytes(1);
   }
   return Bytes(0);
 }
@@ -224,8 +240,8 @@ ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
   ModuleCost cost;
   cost.parameters = table;
   cost.forward = elementwise(shape.compute, elements, {2 * e});
-  cost.backward = elementwise(shape.compute, table, {e});                  // clear the table's gradient
-  append(cost.backward, elementwise(shape.compute, elements, {3 * e}));    // and add the rows
+  cost.backward = elementwise(shape.compute, table, {e});                // clear the table's gradient
+  append(cost.backward, elementwise(shape.compute, elements, {3 * e}));  // and add the rows
   return cost;
 }
 
@@ -235,7 +251,8 @@ ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape) {
   cost.parameters = matrix_parameters(model) + 2.0 * model.hidden;
   for (const Step& step : steps) {
     append(cost.forward, step.forward);
-    const bool again = shape.recompute == Recompute::Full || (shape.recompute == Recompute::SelectiveOp && step.again);
+    const bool again =
+        shape.recompute == Recompute::Full || (shape.recompute == Recompute::SelectiveOp && step.again);
     if (again) append(cost.recompute, step.forward);
   }
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) append(cost.backward, step->backward);
@@ -257,14 +274,16 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   cost.parameters = hidden + (model.tied_embedding ? 0.0 : static_cast<double>(model.vocabulary) * hidden);
   cost.forward = norm.forward;
   append(cost.forward, projection.forward);
-  // Cast to fp32; log-softmax, which reads a row three times (largest, sum, result): a row is too long for a cache.
+  // Cast to fp32; log-softmax, which reads a row three times (largest, sum, result): a row is too long for a
+  // cache.
   append(cost.forward, elementwise(Precision::Fp32, logits, {e + Fp32, 3 * Fp32 + Fp32}));
   // Clear the gradient of the chosen logits; log-softmax reads it twice and its result once; cast back.
   cost.backward = elementwise(Precision::Fp32, logits, {Fp32, 3 * Fp32 + Fp32, Fp32 + e});
   append(cost.backward, projection.backward);
   append(cost.backward, norm.backward);
-  // Kept: the norm's input in fp32 and its two outputs, log-softmax in fp32, and the logits themselves, whose block a
-  // caching allocator holds until their gradient takes it. During backward: two more gradients in fp32.
+  // Kept: the norm's input in fp32 and its two outputs, log-softmax in fp32, and the logits themselves, whose
+  // block a caching allocator holds until their gradient takes it. During backward: two more gradients in
+  // fp32.
   cost.saved = Bytes(tokens * hidden * (Fp32 + 2 * e) + logits * (Fp32 + e));
   cost.transient = Bytes(logits * 2 * Fp32);
   return cost;
@@ -279,7 +298,8 @@ double parameter_count(const ModelSpec& model) {
 Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens) {
   const double matrices =
       model.layers * matrix_parameters(model) + static_cast<double>(model.vocabulary) * model.hidden;
-  const double attention = static_cast<double>(model.layers) * widths_of(model).query * static_cast<double>(sequence);
+  const double attention =
+      static_cast<double>(model.layers) * widths_of(model).query * static_cast<double>(sequence);
   return Flop(6 * tokens * (matrices + attention));
 }
 

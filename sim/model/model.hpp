@@ -18,7 +18,7 @@ struct ModelSpec {
   int hidden = 0;
   int heads = 0;
   int kv_heads = 0;
-  int head_size = 0;       // 0: hidden / heads
+  int head_size = 0;  // 0: hidden / heads
   int ffn = 0;
   int vocabulary = 0;
   bool tied_embedding = false;
@@ -28,20 +28,22 @@ struct ModelSpec {
 
 /// What is computed again before backward instead of being kept.
 ///   None:        nothing; what backward reads is kept.
-///   SelectiveOp: every second matrix product of a layer, in the order q, k, v, attention output, gate, up, down
-///                (so k, attention output and up), and all elementwise kernels; the other products' and attention's
-///                outputs are kept. As torchtitan's per-op selective checkpointing (parallelize_llama.py, 2024-12).
+///   SelectiveOp: every second matrix product of a layer, in the order q, k, v, attention output, gate, up,
+///   down
+///                (so k, attention output and up), and all elementwise kernels; the other products' and
+///                attention's outputs are kept. As torchtitan's per-op selective checkpointing
+///                (parallelize_llama.py, 2024-12).
 ///   Full:        the whole layer; only its input is kept.
 enum class Recompute : std::uint8_t { None, SelectiveOp, Full };
 
-/// Elementwise kernels of the layers one by one, or fused by a compiler. Embedding, head and loss run eagerly either
-/// way, as where each transformer block is compiled for itself (torchtitan).
+/// Elementwise kernels of the layers one by one, or fused by a compiler. Embedding, head and loss run eagerly
+/// either way, as where each transformer block is compiled for itself (torchtitan).
 enum class Fusion : std::uint8_t { Eager, Compiled };
 
 /// How the model is run: what one rank sees of it.
 struct TrainingShape {
-  std::int64_t sequence = 0;     // tokens
-  std::int64_t microbatch = 1;   // sequences
+  std::int64_t sequence = 0;    // tokens
+  std::int64_t microbatch = 1;  // sequences
   Precision compute = Precision::Bf16;
   Recompute recompute = Recompute::None;
   Fusion fusion = Fusion::Compiled;
@@ -50,17 +52,18 @@ struct TrainingShape {
 
 /// One module's part of a step on one rank.
 struct ModuleCost {
-  double parameters = 0;            // count
+  double parameters = 0;  // count
   std::vector<Kernel> forward;
-  std::vector<Kernel> recompute;    // run again before backward
-  std::vector<Kernel> backward;     // inputs and weights
-  Bytes saved;                      // activations kept from forward to backward
-  Bytes transient;                  // extra activations alive only during backward (recomputed ones, gradients)
+  std::vector<Kernel> recompute;  // run again before backward
+  std::vector<Kernel> backward;   // inputs and weights
+  Bytes saved;                    // activations kept from forward to backward
+  Bytes transient;                // extra activations alive only during backward (recomputed ones, gradients)
 };
 
 [[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
 [[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape);
-/// Final norm, output projection and cross-entropy loss in fp32. A tied projection counts no parameters of its own.
+/// Final norm, output projection and cross-entropy loss in fp32. A tied projection counts no parameters of
+/// its own.
 [[nodiscard]] ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape);
 
 [[nodiscard]] double parameter_count(const ModelSpec& model);
@@ -69,10 +72,10 @@ struct ModuleCost {
 [[nodiscard]] Bytes size_of(Precision precision);
 
 /// FLOP of one training step on `tokens` tokens, forward and backward, without recomputation:
-///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which is
-///   looked up), plus 6 · layers · heads · head size · sequence per token for causal attention.
-/// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their MFU of the
-/// same run is higher (by 13 % for Llama-3-8B at 8192 tokens).
+///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which
+///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention.
+/// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their
+/// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens).
 [[nodiscard]] Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens);
 
 }  // namespace syncline

@@ -1,4 +1,6 @@
 // A transformer as FSDP units and stages, and the whole schedule.
+#include <initializer_list>
+
 #include "sim/core/error.hpp"
 #include "sim/sharding/fsdp.hpp"
 
@@ -20,8 +22,7 @@ Kernel moves(KernelClass kind, double bytes) {
 /// The shard cast to the precision of compute, and the gathered buffer copied out into the weights.
 std::vector<Kernel> gather_copies(double parameters, const TrainingJob& job) {
   const double e = size_of(job.shape.compute).si();
-  std::vector<Kernel> kernels{
-      moves(KernelClass::Elementwise, parameters / job.data_parallel * (Master + e))};
+  std::vector<Kernel> kernels{moves(KernelClass::Elementwise, parameters / job.data_parallel * (Master + e))};
   if (job.data_parallel > 1) kernels.push_back(moves(KernelClass::Elementwise, parameters * 2 * e));
   return kernels;
 }
@@ -109,7 +110,8 @@ class Planner {
   void add_forward() {
     const WorkId embedding =
         add_work("embedding-forward", joined({gather_copies(root_parameters(), job_), embedding_.forward}));
-    const WorkId layers = add_work("layer-forward", joined({gather_copies(layer_.parameters, job_), layer_.forward}));
+    const WorkId layers =
+        add_work("layer-forward", joined({gather_copies(layer_.parameters, job_), layer_.forward}));
     const WorkId head = add_work("head-forward", head_.forward);
 
     FsdpStage& first = add_stage("embedding", Phase::Forward, -1, embedding);
@@ -125,7 +127,8 @@ class Planner {
   }
 
   void add_backward() {
-    const std::vector<Kernel> layer = joined({layer_.recompute, layer_.backward, reduce_copies(layer_.parameters, job_)});
+    const std::vector<Kernel> layer =
+        joined({layer_.recompute, layer_.backward, reduce_copies(layer_.parameters, job_)});
     const WorkId head = add_work("head-backward", head_.backward);
     const WorkId with_weights = add_work("layer-backward", layer);
     const WorkId gathered =
@@ -179,7 +182,9 @@ Flop flop_of(const FsdpPlan& plan, int microbatches) {
 
 }  // namespace
 
-FsdpPlan fsdp_plan(const TrainingJob& job) { return Planner(job).run(); }
+FsdpPlan fsdp_plan(const TrainingJob& job) {
+  return Planner(job).run();
+}
 
 Schedule fsdp_schedule(const TrainingJob& job, const Device& device) {
   FsdpPlan plan = fsdp_plan(job);

@@ -14,8 +14,9 @@ class Layout {
   Layout(const FsdpPlan& plan, const FsdpOptions& options, int ranks, int microbatches)
       : plan_(plan), options_(options), ranks_(ranks), microbatches_(microbatches), held_(plan.units.size()) {
     SYNCLINE_CHECK(ranks >= 1 && microbatches >= 1, "at least one rank and one microbatch");
-    SYNCLINE_CHECK(options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
-                   "prefetch and limit are not negative");
+    SYNCLINE_CHECK(
+        options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
+        "prefetch and limit are not negative");
   }
 
   std::vector<Op> run() {
@@ -23,7 +24,8 @@ class Layout {
     gathers_.resize(count);
     std::size_t next_gather = 0;
     for (std::size_t position = 0; position < count; ++position) {
-      while (next_gather < count && next_gather <= position + prefetch(next_gather)) issue_gather(next_gather++);
+      while (next_gather < count && next_gather <= position + prefetch(next_gather))
+        issue_gather(next_gather++);
       issue_compute(position);
       issue_reduce(position);
     }
@@ -67,14 +69,16 @@ class Layout {
     if (ranks_ == 1 || !stage(position).gather) return;
     if (stage(position).release) hold_host(position);
     const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op = collective(CollectiveKind::AllGather, FsdpGatherStream, unit.gathered, tag(position, "all-gather"));
+    Op op =
+        collective(CollectiveKind::AllGather, FsdpGatherStream, unit.gathered, tag(position, "all-gather"));
     const std::size_t ahead = prefetch(position) + 1;
     if (position >= ahead) op.after = {computes_[position - ahead]};
     op.memory = {{CommunicationBuffers, unit.gathered}};
     gathers_[position] = issue(std::move(op));
   }
 
-  /// The rate limit: before the gather, the host waits for the stage that gives back the weights N gathers earlier.
+  /// The rate limit: before the gather, the host waits for the stage that gives back the weights N gathers
+  /// earlier.
   void hold_host(std::size_t position) {
     const auto limit = static_cast<std::size_t>(options_.limit_all_gathers);
     releasing_.push_back(position);
@@ -103,8 +107,10 @@ class Layout {
     if (now.gradients > Bytes(0)) op.memory.push_back({Gradients, now.gradients});
     held_[now.unit] += now.gradients;
     if (now.reduce) {
-      if (ranks_ > 1) op.memory.push_back({CommunicationBuffers, unit.reduced});  // the reduction's input
-      else append(op.memory, shard_effects(position));
+      if (ranks_ > 1)
+        op.memory.push_back({CommunicationBuffers, unit.reduced});  // the reduction's input
+      else
+        append(op.memory, shard_effects(position));
       op.memory.push_back({Gradients, -held_[now.unit]});
       held_[now.unit] = Bytes(0);
     }
@@ -114,7 +120,8 @@ class Layout {
   void issue_reduce(std::size_t position) {
     if (ranks_ == 1 || !stage(position).reduce) return;
     const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op = collective(CollectiveKind::ReduceScatter, FsdpReduceStream, unit.reduced, tag(position, "reduce-scatter"));
+    Op op = collective(CollectiveKind::ReduceScatter, FsdpReduceStream, unit.reduced,
+                       tag(position, "reduce-scatter"));
     op.after = {computes_[position]};
     op.memory = shard_effects(position);
     op.memory.push_back({CommunicationBuffers, -unit.reduced});
@@ -176,7 +183,9 @@ class Layout {
 
 }  // namespace
 
-std::vector<std::string> fsdp_streams() { return {"compute", "dp-gather", "dp-reduce"}; }
+std::vector<std::string> fsdp_streams() {
+  return {"compute", "dp-gather", "dp-reduce"};
+}
 
 std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, int ranks, int microbatches) {
   return Layout(plan, options, ranks, microbatches).run();

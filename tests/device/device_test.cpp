@@ -1,0 +1,167 @@
+// Cost of kernels: each case small enough to do by hand.
+#include "sim/device/device.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "sim/device/cluster.hpp"
+
+namespace syncline {
+namespace {
+
+using namespace literals;
+
+/// 100 TFLOP/s, 1 TB/s of which half is reached, 10 units, tiles of 128 × 128; nothing else costs.
+Device plain() {
+  Device device;
+  device.name = "plain";
+  device.peak[Precision::Bf16] = 100_TFLOPps;
+  device.hbm_bandwidth = 1000_GBps;
+  device.hbm_efficiency = 0.5;
+  device.gemm = {.plateau = 0.5,
+                 .tile_m = 128,
+                 .tile_n = 128,
+                 .small_m = 64,
+                 .small_n = 64,
+                 .small_rate = 0.5,
+                 .units = 10,
+                 .k_half = 0};
+  return device;
+}
+
+Kernel product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Kernel kernel;
+  kernel.kind = KernelClass::Gemm;
+  kernel.m = m;
+  kernel.n = n;
+  kernel.k = k;
+  kernel.flop = Flop(2.0 * static_cast<double>(m * n * k));
+  return kernel;
+}
+
+double seconds(const Kernel& kernel, const Device& device) {
+  return kernel_time(kernel, device).si();
+}
+
+TEST_CASE("a product pays for the idle part of its last wave") {
+  // A tile of 128 × 128 × 1000 has 32.768 MFLOP; ten at once on 50 TFLOP/s take 6.5536 us a wave.
+  const double wave = 2.0 * 128 * 128 * 1000 * 10 / 50e12;
+  struct Row {
+    const char* name;
+    std::int64_t m, n;
+    double waves;
+  };
+  for (const Row& row :
+       {Row{"ten tiles, one full wave", 1280, 128, 1}, Row{"five tiles, half a wave", 640, 128, 1},
+        Row{"eleven tiles, two waves", 1408, 128, 2}, Row{"edges are cut off", 1279, 127, 1}}) {
+    CAPTURE(row.name);
+    CHECK(seconds(product(row.m, row.n, 1000), plain()) == doctest::Approx(row.waves * wave).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("the small tile is taken where it wastes less than its rate costs") {
+  // 64 × 640: five large tiles are a wave of 10 × 128 × 128; ten small ones at half the rate are one of 10 ×
+  // 64 × 64, a quarter of the work at half the rate: half the time.
+  const double large = 2.0 * 128 * 128 * 1000 * 10 / 50e12;
+  CHECK(seconds(product(64, 640, 1000), plain()) == doctest::Approx(large / 2).epsilon(1e-12));
+  Device one_tile = plain();
+  one_tile.gemm.small_rate = 0.01;
+  CHECK(seconds(product(64, 640, 1000), one_tile) == doctest::Approx(large).epsilon(1e-12));
+}
+
+TEST_CASE("the rate of a product rises with its inner size, to half at k_half") {
+  Device device = plain();
+  device.gemm.k_half = 1000;
+  const double full = 2.0 * 128 * 128 * 1000 * 10 / 50e12;
+  CHECK(seconds(product(1280, 128, 1000), device) == doctest::Approx(2 * full).epsilon(1e-12));
+  CHECK(seconds(product(1280, 128, 9000), device) == doctest::Approx(9 * full / 0.9).epsilon(1e-12));
+}
+
+TEST_CASE("a kernel is bound by arithmetic or by memory, whichever takes longer") {
+  Kernel kernel = product(1280, 128, 1000);  // 6.5536 us
+  kernel.hbm = 1_MB;                         // 1 MB at 500 GB/s: 2 us
+  CHECK(seconds(kernel, plain()) == doctest::Approx(6.5536e-6).epsilon(1e-12));
+  kernel.hbm = 10_MB;
+  CHECK(seconds(kernel, plain()) == doctest::Approx(20e-6).epsilon(1e-12));
+}
+
+TEST_CASE("independent products fill waves together") {
+  Kernel kernel = product(128, 128, 1000);
+  kernel.batch = 20;  // 20 tiles: two waves
+  CHECK(seconds(kernel, plain()) == doctest::Approx(2 * 6.5536e-6).epsilon(1e-12));
+}
+
+TEST_CASE("attention runs at its share of peak, forward and backward apart") {
+  Device device = plain();
+  device.attention_forward = 0.5;
+  device.attention_backward = 0.25;
+  Kernel kernel;
+  kernel.kind = KernelClass::Attention;
+  kernel.flop = 1_TFLOP;
+  CHECK(seconds(kernel, device) == doctest::Approx(0.02).epsilon(1e-12));
+  kernel.backward = true;
+  CHECK(seconds(kernel, device) == doctest::Approx(0.04).epsilon(1e-12));
+}
+
+TEST_CASE("a lower clock slows arithmetic and leaves memory alone") {
+  Device device = plain();
+  device.sustained_clock = 0.8;
+  CHECK(seconds(product(1280, 128, 1000), device) == doctest::Approx(6.5536e-6 / 0.8).epsilon(1e-12));
+  Kernel copy;
+  copy.hbm = 1_MB;
+  CHECK(seconds(copy, device) == doctest::Approx(2e-6).epsilon(1e-12));
+}
+
+TEST_CASE("every kernel pays the gap but one of fixed time") {
+  Device device = plain();
+  device.kernel_gap = 3_us;
+  Kernel copy;
+  copy.hbm = 1_MB;
+  Kernel fixed;
+  fixed.kind = KernelClass::Fixed;
+  fixed.fixed = 5_ms;
+  CHECK(seconds(fixed, device) == 5e-3);
+  CHECK(work_time({"both", {copy, copy, fixed}}, device).si() ==
+        doctest::Approx(2 * 5e-6 + 5e-3).epsilon(1e-12));
+  CHECK(work_time({"nothing", {}}, device) == 0_s);
+}
+
+TEST_CASE("a product never takes less time when it grows") {
+  const Device device = plain();
+  for (const std::int64_t size : {1, 63, 64, 65, 127, 128, 129, 1000, 1280, 1281, 4096}) {
+    CAPTURE(size);
+    const double here = seconds(product(size, 512, 256), device);
+    CHECK(seconds(product(size + 1, 512, 256), device) >= here);
+    CHECK(seconds(product(size, 513, 256), device) >= here);
+    CHECK(seconds(product(size, 512, 257), device) >= here);
+    CHECK(here >= 2.0 * static_cast<double>(size) * 512 * 256 / 50e12);  // never above the plateau
+  }
+}
+
+TEST_CASE("a missing figure is named") {
+  Kernel kernel = product(128, 128, 128);
+  kernel.precision = Precision::Fp8;
+  CHECK_THROWS_WITH_AS(seconds(kernel, plain()), "device \"plain\" has no peak for fp8",
+                       std::invalid_argument);
+  Kernel copy;
+  copy.hbm = 1_MB;
+  CHECK_THROWS_WITH_AS(seconds(copy, ideal_device()), "device \"ideal\" has no memory bandwidth",
+                       std::invalid_argument);
+}
+
+TEST_CASE("the ideal device adds nothing to fixed times") {
+  Kernel fixed;
+  fixed.kind = KernelClass::Fixed;
+  fixed.fixed = 7_ms;
+  CHECK(kernel_time(fixed, ideal_device()) == 7_ms);
+  CHECK(ideal_device().launch == 0_s);
+  CHECK(ideal_device().compute_rate_while_communicating == 1.0);
+}
+
+TEST_CASE("placement in order puts rank r on accelerator r") {
+  CHECK(placement_in_order(3) == std::vector{AcceleratorId(0), AcceleratorId(1), AcceleratorId(2)});
+}
+
+}  // namespace
+}  // namespace syncline

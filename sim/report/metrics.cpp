@@ -218,6 +218,19 @@ std::optional<BytesPerSecond> Traffic::algbw() const {
   return bytes / mean_transfer;
 }
 
+double bus_factor(CollectiveKind kind, std::size_t ranks) {
+  if (ranks == 0) return 0;
+  const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  switch (kind) {
+    case CollectiveKind::AllReduce: return 2 * others;
+    case CollectiveKind::AllGather:
+    case CollectiveKind::ReduceScatter:
+    case CollectiveKind::AllToAll: return others;
+    case CollectiveKind::Broadcast: break;
+  }
+  return 1;
+}
+
 Throughput throughput(const Job& job, Seconds step_time, std::size_t ranks, FlopPerSecond peak) {
   Throughput result;
   if (step_time.si() <= 0 || ranks == 0) return result;

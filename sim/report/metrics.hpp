@@ -52,6 +52,10 @@ struct Metrics {
   std::optional<double> hfu;            // hardware FLOP, recomputation included
 };
 
+/// busbw ÷ algbw among n ranks, as nccl-tests defines it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): 2(n−1)/n for
+/// all-reduce, (n−1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast.
+[[nodiscard]] double bus_factor(CollectiveKind kind, std::size_t ranks);
+
 /// @param timeline  spans grouped by rank, as every backend writes them
 /// @param peak      of one accelerator at the job's precision; 0: unknown, then no MFU
 /// @throws std::logic_error when spans of a rank are scattered or an op is not in the table

@@ -1,0 +1,258 @@
+#include "sim/report/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace syncline {
+namespace {
+
+// --- memory ----------------------------------------------------------------------------------------------------------
+
+// "F layer 3 all-gather": the tag for people, with the op's own name where the tag has none.
+std::string op_text(const std::vector<TimelineOp>& ops, std::uint32_t index) {
+  if (index >= ops.size()) return "an unknown op";
+  Tag tag = ops[index].tag;
+  if (tag.name.empty()) tag.name = ops[index].name;
+  return to_text(tag);
+}
+
+Bytes resident_of(const Role& role) {
+  Bytes sum;
+  for (const MemoryEffect& effect : role.resident) sum += effect.bytes;
+  return sum;
+}
+
+constexpr const char* BeforeAll = "before the first op";
+
+std::optional<MemorySummary> summarise_memory(const RunResult& result, const Schedule& schedule, Bytes capacity) {
+  if (result.memory.empty()) return std::nullopt;
+  const std::vector<TimelineOp> named = result.timeline.ops.empty() ? timeline_ops(schedule) : std::vector<TimelineOp>();
+  const std::vector<TimelineOp>& ops = named.empty() ? result.timeline.ops : named;
+
+  const auto larger = [](const RankMemory& a, const RankMemory& b) { return a.peak < b.peak; };
+  const auto peak = std::max_element(result.memory.begin(), result.memory.end(), larger);
+  MemorySummary summary;
+  summary.rank = RankId(static_cast<std::size_t>(peak - result.memory.begin()));
+  summary.peak = peak->peak;
+  summary.by_category = peak->at_peak;
+  summary.peak_time = peak->peak_time;
+  summary.peak_op = peak->peak_at_start ? BeforeAll : op_text(ops, peak->peak_op);
+  if (capacity > Bytes(0)) summary.capacity = capacity;
+
+  for (std::size_t rank = 0; rank < result.memory.size(); ++rank) {
+    const RankMemory& memory = result.memory[rank];
+    if (!memory.out_of_memory || summary.ranks_out_of_memory++ > 0) continue;
+    summary.out_of_memory_rank = RankId(rank);
+    const bool at_once = resident_of(schedule.role(RankId(rank))) > capacity;
+    summary.out_of_memory_op = at_once ? BeforeAll : op_text(ops, memory.out_of_memory_op);
+  }
+  return summary;
+}
+
+// --- links -----------------------------------------------------------------------------------------------------------
+
+std::string kind_text(const Topology& topology, const Link& link) {
+  switch (link.kind) {
+    case LinkKind::ScaleUp: return "scale-up";
+    case LinkKind::HostBus: return "host-bus";
+    case LinkKind::ScaleOut: break;
+  }
+  const int level = std::max(topology.vertex(link.from).level, topology.vertex(link.to).level);
+  return level == 0 ? "scale-out" : fmt::format("scale-out level {}", level);
+}
+
+double utilisation(Bytes carried, BytesPerSecond bandwidth, Seconds step) {
+  const Bytes possible = bandwidth * step;
+  return possible > Bytes(0) ? carried / possible : 0;
+}
+
+std::vector<LinkSummary> busiest_links(const RunResult& result, const Topology& topology) {
+  static constexpr std::size_t Most = 5;
+  const auto share = [&](const LinkLoad& load) {
+    return utilisation(load.carried, topology.link(load.link).bandwidth, result.step_time);
+  };
+  std::vector<std::pair<double, LinkLoad>> ranked;
+  for (const LinkLoad& load : result.links)
+    if (load.carried > Bytes(0)) ranked.emplace_back(share(load), load);
+  // To nine digits, so that links with equal load stand in order of their ids.
+  const auto busier = [](const auto& a, const auto& b) {
+    const double left = std::round(a.first * 1e9), right = std::round(b.first * 1e9);
+    return left != right ? left > right : a.second.link < b.second.link;
+  };
+  const std::size_t shown = std::min(Most, ranked.size());
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(shown), ranked.end(), busier);
+  ranked.resize(shown);
+
+  std::vector<LinkSummary> summaries;
+  for (const auto& [used, load] : ranked) {
+    const Link& link = topology.link(load.link);
+    summaries.push_back({topology.link_name(load.link), kind_text(topology, link), load.carried, link.bandwidth, used});
+  }
+  return summaries;
+}
+
+std::vector<LinkKindSummary> summarise_link_kinds(const RunResult& result, const Topology& topology) {
+  std::map<std::pair<LinkKind, std::string>, LinkKindSummary> kinds;
+  std::map<std::string, BytesPerSecond> bandwidth;
+  const auto kind_of = [&](const Link& link) -> LinkKindSummary& {
+    std::string text = kind_text(topology, link);
+    LinkKindSummary& kind = kinds[{link.kind, text}];
+    kind.kind = std::move(text);
+    return kind;
+  };
+  for (const Link& link : topology.links()) {
+    LinkKindSummary& kind = kind_of(link);
+    ++kind.links;
+    bandwidth[kind.kind] += link.bandwidth;
+  }
+  for (const LinkLoad& load : result.links) {
+    if (load.carried <= Bytes(0)) continue;
+    const Link& link = topology.link(load.link);
+    LinkKindSummary& kind = kind_of(link);
+    ++kind.used;
+    kind.carried += load.carried;
+    kind.highest = std::max(kind.highest, utilisation(load.carried, link.bandwidth, result.step_time));
+  }
+  std::vector<LinkKindSummary> summaries;
+  for (auto& [key, kind] : kinds) {
+    kind.mean = utilisation(kind.carried, bandwidth[kind.kind], result.step_time);
+    summaries.push_back(std::move(kind));
+  }
+  return summaries;
+}
+
+// True for a link that leaves its node: one between two vertices of a node, such as neighbours on a torus that share a
+// host, does not.
+bool leaves_node(const Topology& topology, const Link& link) {
+  if (link.kind != LinkKind::ScaleOut) return false;
+  const Vertex &from = topology.vertex(link.from), &to = topology.vertex(link.to);
+  return from.kind == VertexKind::Switch || to.kind == VertexKind::Switch || from.node != to.node;
+}
+
+// --- collectives -----------------------------------------------------------------------------------------------------
+
+std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, const std::optional<Metrics>& metrics) {
+  std::vector<CollectiveSummary> summaries;
+  for (const CollectiveChoice& choice : result.collectives) {
+    CollectiveSummary& summary = summaries.emplace_back();
+    summary.choice = choice;
+    if (!metrics) continue;
+    const auto traffic = std::find_if(metrics->traffic.begin(), metrics->traffic.end(), [&](const Traffic& t) {
+      return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes;
+    });
+    if (traffic == metrics->traffic.end()) continue;
+    summary.mean_time = traffic->mean_transfer;
+    summary.mean_waiting = traffic->mean_waiting;
+    summary.exposed_share = traffic->exposed_share;
+    summary.algbw = traffic->algbw();
+    if (summary.algbw) summary.busbw = *summary.algbw * bus_factor(choice.kind, choice.group_size);
+  }
+  return summaries;
+}
+
+// "0-7", "0,8,16,…,56", "3,1,2".
+std::string ranks_text(std::span<const RankId> ranks) {
+  static constexpr std::size_t Listed = 4;  // ranks named one by one
+  if (ranks.empty()) return "none";
+  const auto follows = [](RankId a, RankId b) { return b.value() != a.value() + 1; };
+  if (ranks.size() > 1 && std::adjacent_find(ranks.begin(), ranks.end(), follows) == ranks.end())
+    return fmt::format("{}-{}", ranks.front().value(), ranks.back().value());
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks.size() > Listed && i >= Listed - 1 && i + 1 < ranks.size()) continue;
+    if (ranks.size() > Listed && i + 1 == ranks.size()) text += ",…";
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i].value());
+  }
+  return text;
+}
+
+std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedule& schedule, const Cluster& cluster) {
+  std::vector<GroupSummary> summaries;
+  for (const GroupFamily& family : schedule.families) {
+    GroupSummary& summary = summaries.emplace_back();
+    summary.family = family.name();
+    summary.groups = family.group_count();
+    for (std::size_t group = 0; group < family.group_count(); ++group) {
+      const auto members = family.members(GroupId(group));
+      if (group == 0) summary.members = ranks_text(members);
+      std::set<std::uint32_t> nodes;
+      for (const RankId rank : members) nodes.insert(cluster.topology.node_of(cluster.placement[rank.value()]));
+      summary.size = std::max(summary.size, members.size());
+      summary.nodes_spanned = std::max(summary.nodes_spanned, nodes.size());
+    }
+    for (const CollectiveChoice& choice : result.collectives) {
+      if (choice.family != family.name()) continue;
+      summary.collectives += choice.count;
+      summary.bytes_between_nodes += choice.bytes_between_nodes * static_cast<double>(choice.count);
+    }
+  }
+  return summaries;
+}
+
+// --- claims ----------------------------------------------------------------------------------------------------------
+
+ClaimSummary compare(const PublishedFigure& published, const RunSummary& run) {
+  ClaimSummary claim{published, metric_value(run, published.metric), std::nullopt, false};
+  if (claim.simulated && published.value != 0) claim.error = (*claim.simulated - published.value) / published.value;
+  claim.other_size = published.accelerators > 0 && static_cast<std::size_t>(published.accelerators) != run.ranks;
+  return claim;
+}
+
+ExpectationSummary judge(const Expectation& expected, const RunSummary& run) {
+  ExpectationSummary verdict{expected, metric_value(run, expected.metric), false};
+  if (!verdict.simulated) return verdict;
+  const double value = *verdict.simulated;
+  const bool near = !expected.value || std::abs(value - *expected.value) <= expected.within.value_or(0);
+  verdict.holds = near && (!expected.at_least || value >= *expected.at_least) &&
+                  (!expected.at_most || value <= *expected.at_most);
+  return verdict;
+}
+
+}  // namespace
+
+bool RunSummary::expectations_hold() const {
+  return std::all_of(expect.begin(), expect.end(), [](const ExpectationSummary& verdict) { return verdict.holds; });
+}
+
+bool RunSummary::checks_hold() const {
+  return std::all_of(checks.begin(), checks.end(), [](const Check& check) { return check.violation.empty(); });
+}
+
+RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cluster& cluster,
+                     const RunContext& context) {
+  const Topology& topology = cluster.topology;
+  RunSummary run;
+  run.context = context;
+  run.topology = topology.name();
+  run.device = cluster.device.name;
+  run.precision = name_of(schedule.job.precision);
+  run.ranks = schedule.world_size();
+  std::set<std::uint32_t> nodes;
+  for (std::size_t rank = 0; rank < run.ranks; ++rank) nodes.insert(topology.node_of(cluster.placement[rank]));
+  run.nodes = nodes.size();
+
+  const auto figure = cluster.device.peak.find(schedule.job.precision);
+  const FlopPerSecond peak = figure == cluster.device.peak.end() ? FlopPerSecond() : figure->second;
+  run.step_time = result.step_time;
+  run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
+  if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak);
+  run.memory = summarise_memory(result, schedule, cluster.device.memory);
+  run.busiest_links = busiest_links(result, topology);
+  run.link_kinds = summarise_link_kinds(result, topology);
+  run.collectives = summarise_collectives(result, run.metrics);
+  run.groups = summarise_groups(result, schedule, cluster);
+  run.crosses_nodes = std::any_of(result.links.begin(), result.links.end(), [&](const LinkLoad& load) {
+    return load.carried > Bytes(0) && leaves_node(topology, topology.link(load.link));
+  });
+  for (const PublishedFigure& published : context.published) run.published.push_back(compare(published, run));
+  for (const Expectation& expected : context.expect) run.expect.push_back(judge(expected, run));
+  run.checks = check_physics(result, schedule, cluster);
+  run.engine = result.engine;
+  return run;
+}
+
+}  // namespace syncline

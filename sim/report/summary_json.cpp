@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/metric_table.hpp"
+#include "sim/report/summary.hpp"
+
+namespace syncline {
+namespace {
+
+using Json = nlohmann::ordered_json;  // keys in the order they are set
+
+constexpr int Schema = 1;
+
+Json number(std::optional<double> value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
+
+template <class Unit>
+Json number(const std::optional<Quantity<Unit>>& value) {
+  return value ? number(value->si()) : Json(nullptr);
+}
+template <class Unit>
+Json number(Quantity<Unit> value) {
+  return number(value.si());
+}
+
+Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
+
+Json memory_json(const MemorySummary& memory) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < MemoryCategoryCount; ++i) {
+    std::string key(name_of(static_cast<MemoryCategory>(i)));
+    for (char& c : key)
+      if (c == '-') c = '_';
+    object[key + "_bytes"] = number(memory.by_category[i]);
+  }
+  return object;
+}
+
+void add_memory(Json& object, const std::optional<MemorySummary>& memory) {
+  object["memory"] = memory ? memory_json(*memory) : Json(nullptr);
+  object["memory_capacity_bytes"] = memory ? number(memory->capacity) : Json(nullptr);
+  object["peak_memory_rank"] = memory ? Json(memory->rank.value()) : Json(nullptr);
+  object["peak_memory_time_s"] = memory ? number(memory->peak_time) : Json(nullptr);
+  object["peak_memory_op"] = memory ? Json(memory->peak_op) : Json(nullptr);
+  const bool checked = memory && memory->capacity, over = checked && memory->ranks_out_of_memory > 0;
+  object["out_of_memory"] = checked ? Json(over) : Json(nullptr);
+  object["out_of_memory_ranks"] = checked ? Json(memory->ranks_out_of_memory) : Json(nullptr);
+  object["out_of_memory_rank"] = over ? Json(memory->out_of_memory_rank.value()) : Json(nullptr);
+  object["out_of_memory_op"] = over ? Json(memory->out_of_memory_op) : Json(nullptr);
+}
+
+Json links_json(const std::vector<LinkSummary>& links) {
+  Json list = Json::array();
+  for (const LinkSummary& link : links)
+    list.push_back({{"name", link.name},
+                    {"kind", link.kind},
+                    {"utilisation", number(link.utilisation)},
+                    {"carried_bytes", number(link.carried)},
+                    {"bandwidth_bytes_per_s", number(link.bandwidth)}});
+  return list;
+}
+
+Json link_kinds_json(const std::vector<LinkKindSummary>& kinds) {
+  Json list = Json::array();
+  for (const LinkKindSummary& kind : kinds)
+    list.push_back({{"kind", kind.kind},
+                    {"links", kind.links},
+                    {"used", kind.used},
+                    {"carried_bytes", number(kind.carried)},
+                    {"highest_utilisation", number(kind.highest)},
+                    {"mean_utilisation", number(kind.mean)}});
+  return list;
+}
+
+Json collectives_json(const std::vector<CollectiveSummary>& collectives) {
+  Json list = Json::array();
+  for (const CollectiveSummary& collective : collectives) {
+    const CollectiveChoice& choice = collective.choice;
+    list.push_back({{"kind", name_of(choice.kind)},
+                    {"group", choice.family},
+                    {"group_size", choice.group_size},
+                    {"algorithm", name_of(choice.algorithm)},
+                    {"channels", choice.channels},
+                    {"size_bytes", number(choice.bytes)},
+                    {"count", choice.count},
+                    {"mean_time_s", number(collective.mean_time)},
+                    {"mean_waiting_s", number(collective.mean_waiting)},
+                    {"algbw_bytes_per_s", number(collective.algbw)},
+                    {"busbw_bytes_per_s", number(collective.busbw)},
+                    {"exposed_share", number(collective.exposed_share)},
+                    {"nodes_spanned", choice.nodes_spanned},
+                    {"between_nodes_bytes", number(choice.bytes_between_nodes)}});
+  }
+  return list;
+}
+
+Json groups_json(const std::vector<GroupSummary>& groups) {
+  Json list = Json::array();
+  for (const GroupSummary& group : groups)
+    list.push_back({{"group", group.family},
+                    {"groups", group.groups},
+                    {"group_size", group.size},
+                    {"first_members", group.members},
+                    {"nodes_spanned", group.nodes_spanned},
+                    {"collectives", group.collectives},
+                    {"between_nodes_bytes", number(group.bytes_between_nodes)}});
+  return list;
+}
+
+Json published_json(const std::vector<ClaimSummary>& claims) {
+  Json list = Json::array();
+  for (const ClaimSummary& claim : claims)
+    list.push_back({{"metric", claim.published.metric},
+                    {"published", number(claim.published.value)},
+                    {"simulated", number(claim.simulated)},
+                    {"error", number(claim.error)},
+                    {"accelerators", claim.published.accelerators > 0 ? Json(claim.published.accelerators) : Json(nullptr)},
+                    {"other_size", claim.other_size},
+                    {"source", text(claim.published.source)}});
+  return list;
+}
+
+Json expect_json(const std::vector<ExpectationSummary>& verdicts) {
+  Json list = Json::array();
+  for (const ExpectationSummary& verdict : verdicts)
+    list.push_back({{"metric", verdict.expected.metric},
+                    {"simulated", number(verdict.simulated)},
+                    {"value", number(verdict.expected.value)},
+                    {"within", number(verdict.expected.within)},
+                    {"at_least", number(verdict.expected.at_least)},
+                    {"at_most", number(verdict.expected.at_most)},
+                    {"holds", verdict.holds}});
+  return list;
+}
+
+Json checks_json(const std::vector<Check>& checks) {
+  Json list = Json::array();
+  for (const Check& check : checks)
+    list.push_back({{"check", check.name}, {"holds", check.violation.empty()}, {"violation", text(check.violation)}});
+  return list;
+}
+
+}  // namespace
+
+std::string summary_json(const RunSummary& run) {
+  Json object;
+  object["schema"] = Schema;
+  object["version"] = text(run.context.version);
+  object["scenario"] = text(run.context.scenario);
+  object["title"] = text(run.context.title);
+  object["hash"] = run.context.hash ? Json(fmt::format("{:016x}", *run.context.hash)) : Json(nullptr);
+  object["seed"] = run.context.seed ? Json(*run.context.seed) : Json(nullptr);
+  object["ranks"] = run.ranks;
+  object["nodes"] = run.nodes;
+  object["topology"] = text(run.topology);
+  object["device"] = text(run.device);
+  object["precision"] = text(run.precision);
+  for (const MetricInfo& metric : metric_table()) object[std::string(metric.json_key)] = number(metric.value(run));
+  add_memory(object, run.memory);
+  object["busiest_links"] = links_json(run.busiest_links);
+  object["link_kinds"] = link_kinds_json(run.link_kinds);
+  object["collectives"] = collectives_json(run.collectives);
+  object["groups"] = groups_json(run.groups);
+  object["crosses_nodes"] = run.crosses_nodes;
+  object["published"] = published_json(run.published);
+  object["expect"] = expect_json(run.expect);
+  object["checks"] = checks_json(run.checks);
+  object["engine"] = {{"name", text(run.engine.name)},
+                      {"events", run.engine.events},
+                      {"flows", run.engine.flows},
+                      {"wall_s", number(run.engine.wall_s)}};
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace syncline

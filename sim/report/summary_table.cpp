@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "sim/core/units.hpp"
+#include "sim/report/metric_table.hpp"
+#include "sim/report/summary.hpp"
+#include "sim/report/text.hpp"
+
+namespace syncline {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t Columns = 100;
+constexpr const char* NoNumber = "-";  // in cells for which there is no figure
+
+std::string heading(const std::string& text) { return "\n" + text + "\n"; }
+
+std::string value_of(const RunSummary& run, std::string_view metric) {
+  const auto value = metric_value(run, metric);
+  return value ? metric_text(metric, *value) : "unknown";
+}
+
+std::string result_table(const RunSummary& run) {
+  Rows rows{{"step time", to_text(run.step_time)}};
+  const auto add = [&](std::string label, std::string text) { rows.push_back({std::move(label), std::move(text)}); };
+  if (run.throughput.tokens_per_s)
+    add("throughput", fmt::format("{}, {} per accelerator", value_of(run, "tokens-per-s"),
+                                  value_of(run, "tokens-per-s-per-accelerator")));
+  if (run.throughput.model_flop_rate)
+    add("model FLOP", fmt::format("{} per accelerator, {}", value_of(run, "model-flop-per-s-per-accelerator"),
+                                  run.throughput.mfu ? "MFU " + value_of(run, "mfu") : "peak unknown, so no MFU"));
+  if (run.throughput.hfu) add("with recomputation", "HFU " + value_of(run, "hfu"));
+  if (run.metrics) {
+    const Metrics& metrics = *run.metrics;
+    add("compute", value_of(run, "compute-time"));
+    if (!metrics.has_communication) {
+      add("communication", "no communication in this run");
+    } else {
+      const bool any = metrics.mean.communication > Seconds(0);
+      add("communication", value_of(run, "communication-time") +
+                               (any ? fmt::format(", {} of it under compute", value_of(run, "overlap-share")) : ""));
+      add("  exposed", fmt::format("{}, {} of the step; most on rank {}: {}", value_of(run, "exposed-communication"),
+                                   value_of(run, "exposed-share"), metrics.most_exposed.value(),
+                                   value_of(run, "exposed-communication-max")));
+      add("  waiting for others", value_of(run, "waiting-time"));
+    }
+    add("bubble", value_of(run, "bubble-fraction") + " of a rank's time without compute");
+  } else {
+    add("timeline", "not kept: times of compute and communication are unknown");
+  }
+  return aligned(rows, "ll") + (run.metrics && run.ranks > 1 ? "  (times are means over ranks)\n" : "");
+}
+
+std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
+  Rows rows;
+  for (std::size_t i = 0; i < MemoryCategoryCount; ++i)
+    if (memory.by_category[i] > Bytes(0))
+      rows.push_back({std::string(name_of(static_cast<MemoryCategory>(i))), to_text(memory.by_category[i]),
+                      percent(memory.by_category[i] / memory.peak)});
+  std::string peak = to_text(memory.peak);
+  if (memory.capacity) peak += fmt::format(" of {} ({})", to_text(*memory.capacity), percent(memory.peak / *memory.capacity));
+  std::string text = heading(fmt::format("Peak memory: {} on rank {}", peak, memory.rank.value()));
+  text += fmt::format("  reached at {}: {}\n", to_text(memory.peak_time), memory.peak_op);
+  if (memory.ranks_out_of_memory > 0)
+    text += fmt::format("  OUT OF MEMORY on {} of {} ranks, first on rank {}: {}\n", memory.ranks_out_of_memory, ranks,
+                        memory.out_of_memory_rank.value(), memory.out_of_memory_op);
+  return text + aligned(rows, "lrr");
+}
+
+std::string link_table(const RunSummary& run) {
+  if (run.link_kinds.empty()) return "";
+  Rows kinds{{"", "links", "used", "highest", "mean", "carried"}};
+  for (const LinkKindSummary& kind : run.link_kinds)
+    kinds.push_back({kind.kind, std::to_string(kind.links), std::to_string(kind.used), percent(kind.highest),
+                     percent(kind.mean), to_text(kind.carried)});
+  std::string text = heading("Link utilisation over the step") + aligned(kinds, "lrrrrr");
+  if (run.busiest_links.empty()) return text;
+  Rows busiest{{"the busiest", "", "utilisation", "carried", "bandwidth"}};
+  for (const LinkSummary& link : run.busiest_links)
+    busiest.push_back({clipped(link.name, 40), link.kind, percent(link.utilisation), to_text(link.carried),
+                       to_text(link.bandwidth)});
+  return text + "\n" + aligned(busiest, "llrrr");
+}
+
+std::string rate_text(const std::optional<BytesPerSecond>& rate) {
+  return rate ? fmt::format("{:.4g}", rate->si() / 1e9) : NoNumber;
+}
+
+// Those that take most time first, as many as fit a screen.
+std::string collective_table(const RunSummary& run) {
+  static constexpr std::size_t Most = 12;
+  if (run.collectives.empty()) return "";
+  std::vector<const CollectiveSummary*> order;
+  for (const CollectiveSummary& collective : run.collectives) order.push_back(&collective);
+  const auto weight = [](const CollectiveSummary* collective) {
+    return collective->mean_time.value_or(Seconds(0)) * static_cast<double>(collective->choice.count);
+  };
+  if (order.size() > Most)
+    std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) { return weight(a) > weight(b); });
+  Rows rows{{"", "ranks", "algorithm", "size S", "count", "time", "algbw", "busbw", "exposed", "between"},
+            {"", "", "", "", "", "(mean)", "[GB/s]", "[GB/s]", "", "nodes"}};
+  for (const CollectiveSummary* collective : order) {
+    if (rows.size() == Most + 2) break;
+    const CollectiveChoice& choice = collective->choice;
+    rows.push_back({std::string(name_of(choice.kind)), std::to_string(choice.group_size),
+                    fmt::format("{} ×{}", name_of(choice.algorithm), choice.channels), to_text(choice.bytes),
+                    std::to_string(choice.count), collective->mean_time ? to_text(*collective->mean_time) : NoNumber,
+                    rate_text(collective->algbw), rate_text(collective->busbw),
+                    collective->exposed_share ? percent(*collective->exposed_share) : NoNumber,
+                    to_text(choice.bytes_between_nodes)});
+  }
+  std::string text = heading("Collectives (algorithm × channels; bytes between nodes are of one)") + aligned(rows, "lrlrrrrrrr");
+  if (order.size() > Most) text += fmt::format("  and {} more, which take less time; --json has all\n", order.size() - Most);
+  return text;
+}
+
+std::string group_table(const RunSummary& run) {
+  std::string text;
+  if (!run.groups.empty()) {
+    Rows rows{{"", "groups", "ranks", "the first", "nodes", "collectives", "between nodes"}};
+    for (const GroupSummary& group : run.groups)
+      rows.push_back({clipped(group.family, 24), std::to_string(group.groups), std::to_string(group.size), group.members,
+                      std::to_string(group.nodes_spanned), std::to_string(group.collectives),
+                      to_text(group.bytes_between_nodes)});
+    text = heading("Groups") + aligned(rows, "lrrlrrr");
+  }
+  if (!run.crosses_nodes) text += "\nnothing in this workload crosses a node: the scale-out network is not used\n";
+  return text;
+}
+
+std::string published_table(const RunSummary& run) {
+  if (run.published.empty()) return "";
+  Rows rows{{"", "published", "simulated", "error", "measured on", "source"}};
+  for (const ClaimSummary& claim : run.published) {
+    const PublishedFigure& figure = claim.published;
+    const MetricInfo& metric = find_metric(figure.metric);
+    rows.push_back({std::string(metric.label), to_text(metric, figure.value),
+                    claim.simulated ? to_text(metric, *claim.simulated) : "unknown",
+                    claim.error ? signed_percent(*claim.error) : NoNumber,
+                    claim.other_size ? fmt::format("{} (not {})", figure.accelerators, run.ranks) : "as many here", figure.source});
+  }
+  std::string text = heading("Against published figures");
+  const std::string table = aligned(rows, "lrrrll");
+  for (std::size_t start = 0; start < table.size();) {  // sources are cut at the edge of the page
+    const std::size_t end = table.find('\n', start);
+    text += clipped(std::string_view(table).substr(start, end - start), Columns) + "\n";
+    start = end + 1;
+  }
+  return text;
+}
+
+// "12 ms ± 1 ms", "at least 40 %".
+std::string expectation_text(const Expectation& expected) {
+  std::string text;
+  const auto add = [&](const char* words, const std::optional<double>& value) {
+    if (value) text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) + metric_text(expected.metric, *value);
+  };
+  add("", expected.value);
+  if (expected.value && expected.within) text += " ± " + metric_text(expected.metric, *expected.within);
+  add("at least ", expected.at_least);
+  add("at most ", expected.at_most);
+  return text;
+}
+
+std::string expectation_table(const RunSummary& run) {
+  if (run.expect.empty()) return "";
+  Rows rows;
+  for (const ExpectationSummary& verdict : run.expect)
+    rows.push_back({verdict.holds ? "pass" : "FAIL", verdict.expected.metric,
+                    verdict.simulated ? metric_text(verdict.expected.metric, *verdict.simulated) : "unknown",
+                    "expected " + expectation_text(verdict.expected)});
+  return heading("Expectations") + aligned(rows, "llrl");
+}
+
+std::string inconsistencies(const RunSummary& run) {
+  std::string text;
+  for (const Check& check : run.checks)
+    if (!check.violation.empty()) text += fmt::format("\ninternal inconsistency: {}: {}", check.name, check.violation);
+  if (text.empty()) return "";
+  return text + "\nThe simulator has contradicted itself: do not trust these figures, and report this.\n";
+}
+
+}  // namespace
+
+std::string summary_table(const RunSummary& run) {
+  std::string text;
+  if (!run.context.title.empty()) text += clipped(run.context.title, Columns) + "\n";
+  text += clipped(fmt::format("{} × {} on {} node{} of {}, {}", run.ranks, run.device, run.nodes, run.nodes == 1 ? "" : "s",
+                              run.topology, run.precision),
+                  Columns) + "\n\n";
+  text += result_table(run);
+  if (run.memory) text += memory_table(*run.memory, run.ranks);
+  text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) + expectation_table(run);
+  text += inconsistencies(run);
+  text += fmt::format("\n{}: {} events, {} flows\n", run.engine.name.empty() ? "engine" : run.engine.name, run.engine.events,
+                      run.engine.flows);
+  return text;
+}
+
+}  // namespace syncline

@@ -1,5 +1,9 @@
 #include "sim/report/text.hpp"
 
+#include <algorithm>
+
+#include "sim/core/error.hpp"
+
 namespace syncline {
 namespace {
 
@@ -32,6 +36,23 @@ std::string left(std::string_view text, std::size_t columns) {
 std::string right(std::string_view text, std::size_t columns) {
   const std::string cut = clipped(text, columns);
   return blanks(cut, columns) + cut;
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view alignment) {
+  std::vector<std::size_t> widths(alignment.size(), 0);
+  for (const auto& row : rows) {
+    SYNCLINE_CHECK(row.size() == alignment.size(), "rows of a table have equal numbers of cells");
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += (i == 0 ? "" : "  ") + (alignment[i] == 'l' ? left(row[i], widths[i]) : right(row[i], widths[i]));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
 }
 
 }  // namespace syncline

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace syncline {
 
@@ -16,5 +17,10 @@ namespace syncline {
 /// Clipped or filled with blanks to exactly `columns`.
 [[nodiscard]] std::string left(std::string_view text, std::size_t columns);
 [[nodiscard]] std::string right(std::string_view text, std::size_t columns);
+
+/// Rows with equal numbers of cells as a table: columns two blanks apart, each line indented by two, no blanks at its
+/// end.
+/// @param alignment  'l' or 'r' for each column
+[[nodiscard]] std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view alignment);
 
 }  // namespace syncline

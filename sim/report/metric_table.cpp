@@ -1,0 +1,109 @@
+#include "sim/report/metric_table.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include "sim/core/error.hpp"
+#include "sim/core/units.hpp"
+
+namespace syncline {
+namespace {
+
+std::optional<double> si(const std::optional<FlopPerSecond>& value) {
+  if (!value) return std::nullopt;
+  return value->si();
+}
+
+// The mean over ranks of one of their times.
+template <Seconds RankMetrics::* Field>
+std::optional<double> mean(const RunSummary& run) {
+  if (!run.metrics) return std::nullopt;
+  return (run.metrics->mean.*Field).si();
+}
+
+std::optional<double> largest_exposed(const RunSummary& run) {
+  if (!run.metrics || run.metrics->ranks.empty()) return std::nullopt;
+  return run.metrics->ranks[run.metrics->most_exposed.value()].exposed.si();
+}
+
+std::optional<double> exposed_share(const RunSummary& run) {
+  if (!run.metrics || run.step_time.si() <= 0) return std::nullopt;
+  return run.metrics->mean.exposed / run.step_time;
+}
+
+std::optional<double> overlap_share(const RunSummary& run) {
+  if (!run.metrics || run.metrics->mean.communication.si() <= 0) return std::nullopt;
+  return run.metrics->overlap_share;
+}
+
+constexpr std::array<MetricInfo, 15> Table{{
+    {"step-time", "step_time_s", "step time", MetricUnit::Time, [](const RunSummary& run) { return std::optional(run.step_time.si()); }},
+    {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
+     [](const RunSummary& run) { return run.throughput.tokens_per_s; }},
+    {"tokens-per-s-per-accelerator", "tokens_per_s_per_accelerator", "tokens/s per accelerator",
+     MetricUnit::TokenRate, [](const RunSummary& run) { return run.throughput.tokens_per_s_per_accelerator; }},
+    {"model-flop-per-s-per-accelerator", "model_flop_per_s_per_accelerator", "model FLOP/s per accelerator",
+     MetricUnit::FlopRate, [](const RunSummary& run) { return si(run.throughput.model_flop_rate); }},
+    {"mfu", "mfu", "MFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.mfu; }},
+    {"hfu", "hfu", "HFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.hfu; }},
+    {"compute-time", "compute_time_s", "compute", MetricUnit::Time, mean<&RankMetrics::compute>},
+    {"communication-time", "communication_time_s", "communication", MetricUnit::Time,
+     mean<&RankMetrics::communication>},
+    {"waiting-time", "waiting_time_s", "waiting for other ranks", MetricUnit::Time, mean<&RankMetrics::waiting>},
+    {"exposed-communication", "exposed_communication_s", "exposed communication", MetricUnit::Time,
+     mean<&RankMetrics::exposed>},
+    {"exposed-communication-max", "exposed_communication_max_s", "exposed communication, most", MetricUnit::Time,
+     largest_exposed},
+    {"exposed-share", "exposed_share", "exposed share of the step", MetricUnit::Share, exposed_share},
+    {"overlap-share", "overlap_share", "overlapped communication", MetricUnit::Share, overlap_share},
+    {"bubble-fraction", "bubble_fraction", "bubble", MetricUnit::Share,
+     [](const RunSummary& run) { return run.metrics ? std::optional(run.metrics->bubble_fraction) : std::nullopt; }},
+    {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
+     [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; }},
+}};
+
+}  // namespace
+
+std::span<const MetricInfo> metric_table() { return Table; }
+
+const MetricInfo& find_metric(std::string_view name) {
+  for (const MetricInfo& metric : Table)
+    if (metric.name == name) return metric;
+  throw std::invalid_argument(unknown_name("metric", name, metric_names()));
+}
+
+std::string percent(double share) {
+  const double value = share * 100;
+  return std::abs(value) < 9.995 ? fmt::format("{:.2f} %", value) : fmt::format("{:.1f} %", value);
+}
+
+std::string signed_percent(double share) { return (share < 0 ? "" : "+") + percent(share); }
+
+std::string to_text(const MetricInfo& metric, double value) {
+  switch (metric.unit) {
+    case MetricUnit::Time: return to_text(Seconds(value));
+    case MetricUnit::Share: return percent(value);
+    case MetricUnit::TokenRate:
+      return value < 1000 ? fmt::format("{:.4g} tokens/s", value) : fmt::format("{:.0f} tokens/s", value);
+    case MetricUnit::FlopRate: return to_text(FlopPerSecond(value));
+    case MetricUnit::Size: break;
+  }
+  return to_text(Bytes(value));
+}
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const MetricInfo& metric : Table) names.emplace_back(metric.name);
+  return names;
+}
+
+std::optional<double> metric_value(const RunSummary& summary, std::string_view name) {
+  return find_metric(name).value(summary);
+}
+
+std::string metric_text(std::string_view name, double value) { return to_text(find_metric(name), value); }
+
+}  // namespace syncline

@@ -1,0 +1,299 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "sim/report/summary.hpp"
+#include "sim/report/text.hpp"
+#include "tests/report/example_run.hpp"
+#include "tests/report/golden.hpp"
+
+using namespace syncline;
+using namespace syncline::test;
+using namespace syncline::literals;
+using doctest::Approx;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void check_width(const std::string& text, std::size_t columns) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(width(line) <= columns);
+  }
+}
+
+std::string violations(const RunSummary& run) {
+  std::string text;
+  for (const Check& check : run.checks)
+    if (!check.violation.empty()) text += check.violation + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every figure of a small run is the one on paper") {
+  const RunSummary run = example_run().summary();
+  struct Row {
+    const char* metric;
+    double expected;
+  };
+  const Row rows[] = {
+      {"step-time", 0.7},
+      {"tokens-per-s", 4000 / 0.7},
+      {"tokens-per-s-per-accelerator", 1000 / 0.7},
+      {"model-flop-per-s-per-accelerator", 30e12 / 0.7},
+      {"mfu", 120e12 / (0.7 * 4 * 100e12)},
+      {"hfu", 140e12 / (0.7 * 4 * 100e12)},
+      {"compute-time", 0.640},                             // 200 + 400 + 40 ms
+      {"communication-time", (0.080 + 3 * 0.070) / 4},     // 40 + 40 on rank 0, 30 + 40 elsewhere
+      {"waiting-time", 0.010 / 4},
+      {"exposed-communication", (0.060 + 3 * 0.050) / 4},  // 20 of the scatter are under backward
+      {"exposed-communication-max", 0.060},
+      {"exposed-share", 0.0525 / 0.7},
+      {"overlap-share", 0.020 / 0.0725},
+      {"bubble-fraction", (1 - 640.0 / 700 + 3 * (1 - 640.0 / 690)) / 4},
+      {"peak-memory", 9e9},
+  };
+  std::set<std::string> tested;
+  for (const Row& row : rows) {
+    CAPTURE(row.metric);
+    REQUIRE(metric_value(run, row.metric).has_value());
+    CHECK(*metric_value(run, row.metric) == Approx(row.expected));
+    tested.insert(row.metric);
+  }
+  const auto names = metric_names();
+  CHECK(tested == std::set<std::string>(names.begin(), names.end()));
+  CHECK(run.nodes == 2);
+  CHECK(run.crosses_nodes);
+  CHECK(run.checks_hold());
+  CHECK(violations(run).empty());
+}
+
+TEST_CASE("links are named, ranked by use, and summed by kind") {
+  const RunSummary run = example_run().summary();
+  // 1.5 GB in 0.7 s over 50 GB/s: 4.29 %. In order of id: gpu0 receives from its NIC, and so on round the ring.
+  REQUIRE(run.busiest_links.size() == 5);
+  CHECK(run.busiest_links[0].name == "node0.nic0 → node0.gpu0");
+  CHECK(run.busiest_links[0].utilisation == Approx(1.5 / 35));
+  CHECK(run.busiest_links[1].name == "leaf0 → node0.nic0");
+  REQUIRE(run.link_kinds.size() == 3);
+  CHECK(run.link_kinds[0].kind == "scale-up");
+  CHECK(run.link_kinds[0].links == 8);
+  CHECK(run.link_kinds[0].used == 4);
+  CHECK(run.link_kinds[0].carried == 6_GB);
+  CHECK(run.link_kinds[0].highest == Approx(1.5 / 70));
+  CHECK(run.link_kinds[0].mean == Approx(6.0 / (8 * 70)));
+  CHECK(run.link_kinds[2].kind == "scale-out level 1");
+}
+
+TEST_CASE("collectives have the bandwidths of nccl-tests") {
+  const RunSummary run = example_run().summary();
+  REQUIRE(run.collectives.size() == 2);
+  const CollectiveSummary& gather = run.collectives[0];
+  CHECK(gather.mean_time->si() == Approx(0.030));
+  CHECK(gather.mean_waiting->si() == Approx(0.0025));
+  CHECK(gather.algbw->si() == Approx(1e9 / 0.030));
+  CHECK(gather.busbw->si() == Approx(0.75e9 / 0.030));  // (4 − 1) / 4
+  CHECK(*gather.exposed_share == Approx(1.0));
+  CHECK(*run.collectives[1].exposed_share == Approx(0.5));
+
+  struct Row {
+    CollectiveKind kind;
+    double expected;
+  };
+  const Row rows[] = {{CollectiveKind::AllReduce, 1.75}, {CollectiveKind::AllGather, 0.875},
+                      {CollectiveKind::ReduceScatter, 0.875}, {CollectiveKind::AllToAll, 0.875},
+                      {CollectiveKind::Broadcast, 1}};
+  for (const Row& row : rows) CHECK(bus_factor(row.kind, 8) == Approx(row.expected));
+}
+
+TEST_CASE("what stays inside the nodes is said") {
+  const RunSummary inside = run_inside_nodes().summary(), across = example_run().summary();
+  const std::string sentence = "nothing in this workload crosses a node: the scale-out network is not used";
+  CHECK_FALSE(inside.crosses_nodes);
+  CHECK(contains(summary_table(inside), sentence));
+  CHECK_FALSE(contains(summary_table(across), sentence));
+  REQUIRE(inside.groups.size() == 1);
+  CHECK(inside.groups[0].groups == 2);
+  CHECK(inside.groups[0].members == "0-1");
+  CHECK(inside.groups[0].nodes_spanned == 1);
+  CHECK(inside.groups[0].collectives == 4);
+  CHECK(inside.groups[0].bytes_between_nodes == 0_B);
+  CHECK(across.groups[0].nodes_spanned == 2);
+  CHECK(across.groups[0].bytes_between_nodes == 3_GB);
+}
+
+TEST_CASE("groups are listed with their members even when nothing uses them") {
+  ExampleRun run = run_inside_nodes();
+  run.schedule.families.push_back(GroupFamily::listed("dp", 4, {{RankId(0), RankId(2)}, {RankId(1), RankId(3)}}));
+  const RunSummary summary = run.summary();
+  REQUIRE(summary.groups.size() == 2);
+  CHECK(summary.groups[1].members == "0,2");
+  CHECK(summary.groups[1].nodes_spanned == 2);
+  CHECK(summary.groups[1].collectives == 0);
+}
+
+TEST_CASE("a run without communication says so and prints no figure that is not one") {
+  const RunSummary run = run_without_communication().summary();
+  const std::string table = summary_table(run), json = summary_json(run);
+  CHECK(contains(table, "no communication in this run"));
+  for (const std::string& text : {table, json, comparison_table(std::vector{run})}) {
+    CHECK_FALSE(contains(text, "nan"));
+    CHECK_FALSE(contains(text, "inf"));
+  }
+  CHECK(nlohmann::json::parse(json)["overlap_share"].is_null());
+  CHECK(run.checks_hold());
+}
+
+TEST_CASE("a run without a timeline keeps what needs none") {
+  ExampleRun example = example_run();
+  example.result.timeline = {};
+  const RunSummary run = example.summary();
+  CHECK(*metric_value(run, "mfu") == Approx(0.4285714));
+  CHECK_FALSE(metric_value(run, "exposed-communication").has_value());
+  CHECK_FALSE(run.collectives[0].mean_time.has_value());
+  CHECK(run.memory->peak_op == "B layer 0 layer-backward");
+  CHECK(contains(summary_table(run), "not kept"));
+  CHECK(run.checks_hold());
+}
+
+TEST_CASE("published figures stand beside the simulated ones with a signed error") {
+  const RunSummary run = example_run().summary();
+  REQUIRE(run.published.size() == 2);
+  CHECK(*run.published[0].error == Approx((1000 / 0.7 - 1500) / 1500));  // −4.76 %
+  CHECK_FALSE(run.published[0].other_size);
+  CHECK(run.published[1].other_size);
+}
+
+TEST_CASE("expectations hold or fail") {
+  struct Row {
+    const char* name;
+    Expectation expected;
+    bool holds;
+  };
+  const Row rows[] = {  // of a step of 0.7 s
+      {"just within", {"step-time", 0.71, 0.0100001, {}, {}}, true},
+      {"just outside", {"step-time", 0.71, 0.0099999, {}, {}}, false},
+      {"at least, met", {"step-time", {}, {}, 0.7, {}}, true},
+      {"at least, missed", {"step-time", {}, {}, 0.7000001, {}}, false},
+      {"at most, met", {"step-time", {}, {}, {}, 0.7}, true},
+      {"at most, missed", {"step-time", {}, {}, {}, 0.6999999}, false},
+      {"between", {"step-time", {}, {}, 0.6, 0.8}, true},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    ExampleRun run = example_run();
+    run.context.expect = {row.expected};
+    CHECK(run.summary().expectations_hold() == row.holds);
+  }
+  ExampleRun unknown = example_run();
+  unknown.schedule.job.tokens = 0;
+  unknown.context.expect = {{"tokens-per-s", {}, {}, 0.0, {}}};
+  CHECK_FALSE(unknown.summary().expectations_hold());
+  CHECK_THROWS_WITH_AS((void)metric_value(unknown.summary(), "step-tme"), doctest::Contains("step-time"), std::invalid_argument);
+}
+
+TEST_CASE("out of memory names the rank and the op") {
+  ExampleRun run = example_run();
+  run.result.memory[2].peak = 11_GB;
+  run.result.memory[2].at_peak[0] = 3_GB;
+  run.result.memory[2].out_of_memory = true;
+  run.result.memory[2].out_of_memory_op = 1;
+  CHECK(contains(summary_table(run.summary()), "OUT OF MEMORY on 1 of 4 ranks, first on rank 2: F layer 0 layer-forward\n"));
+  CHECK(contains(summary_table(run.summary()), "Peak memory: 11 GB of 10 GB (110.0 %) on rank 2\n"));
+
+  run.schedule.roles[0].resident.push_back({MemoryCategory::Activations, 8_GB});  // 11 GB before anything ran
+  CHECK(run.summary().memory->out_of_memory_op == "before the first op");
+  run.cluster.device.memory = 0_B;
+  CHECK_FALSE(run.summary().memory->capacity.has_value());
+}
+
+TEST_CASE("contradictions are found and shown") {
+  struct Row {
+    const char* name;
+    void (*spoil)(ExampleRun&);
+    const char* violation;
+  };
+  const Row rows[] = {
+      {"moves before it starts", [](ExampleRun& run) { run.result.timeline.spans[0].transfer = Seconds(-0.001); },
+       "\"all-gather\" (op 0) on rank 0: start 0 s, transfer -1 ms, end 40 ms"},
+      {"overlap in a stream", [](ExampleRun& run) { run.result.timeline.spans[2].start = run.result.timeline.spans[2].transfer = Seconds(0.230); },
+       "\"layer-backward\" (op 2) on rank 0 starts 10 ms before the op before it ends"},
+      // 20 TFLOP at 100 TFLOP/s: 200 ms
+      {"too much FLOP", [](ExampleRun& run) { run.result.timeline.spans[2].end = Seconds(0.430); },
+       "\"layer-backward\" (op 2) on rank 0 takes 190 ms, less than the 200 ms it needs at least"},
+      // 0.75 GB over 100 + 50 GB/s: 5 ms
+      {"too much bandwidth", [](ExampleRun& run) { run.result.timeline.spans[0].transfer = Seconds(0.036); },
+       "\"all-gather\" (op 0) on rank 0 takes 4 ms, less than the 5 ms it needs at least"},
+      {"step too short", [](ExampleRun& run) { run.result.step_time = Seconds(0.69); }, "the step takes 690 ms, its timeline 700 ms"},
+      {"link beyond its bandwidth", [](ExampleRun& run) { run.result.links[0].carried = 71_GB; }, "carried 71 GB, at most 70 GB is possible"},
+      {"lost bytes", [](ExampleRun& run) { run.result.links[0].carried = 1_GB; }, "node0.switch received 1 GB and sent 1.5 GB"},
+      {"negative memory", [](ExampleRun& run) { run.result.memory[3].at_peak[5] = Bytes(-2e9); }, "rank 3 holds -2 GB of communication-buffers"},
+      {"memory that does not add up", [](ExampleRun& run) { run.result.memory[1].peak = 9.5_GB; }, "rank 1: the categories add up to 9 GB, the peak is 9.5 GB"},
+      {"peak below what is resident", [](ExampleRun& run) {
+         for (RankMemory& memory : run.result.memory) {
+           memory.peak = 2_GB;
+           memory.at_peak = {2_GB};
+         }
+       }, "rank 0: resident 3 GB, peak 2 GB (4 cases)"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    ExampleRun example = example_run();
+    row.spoil(example);
+    const RunSummary run = example.summary();
+    CHECK_FALSE(run.checks_hold());
+    CAPTURE(violations(run));
+    CHECK(contains(violations(run), row.violation));
+    CHECK(contains(summary_table(run), "internal inconsistency: "));
+  }
+}
+
+TEST_CASE("ranks that are faster than their role are not taken for a contradiction") {
+  ExampleRun example = example_run();
+  for (Span& span : example.result.timeline.spans)
+    if (span.rank == RankId(1) && span.op == 1) span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
+  CHECK_FALSE(example.summary().checks_hold());
+  example.schedule.speeds = {{RankId(1), 0.8}};
+  CHECK(example.summary().checks_hold());
+}
+
+TEST_CASE("the summary table is stable and fits the page") {
+  const std::string table = summary_table(example_run().summary());
+  check_width(table, 100);
+  CHECK(table == golden("summary.txt", table));
+}
+
+TEST_CASE("the JSON object is stable and can be parsed") {
+  const std::string json = summary_json(example_run().summary());
+  CHECK(json == golden("summary.json", json));
+  const auto object = nlohmann::json::parse(json);
+  for (const char* key : {"schema", "version", "scenario", "hash", "seed", "step_time_s", "tokens_per_s", "tokens_per_s_per_accelerator",
+                          "mfu", "hfu", "exposed_communication_s", "exposed_communication_max_s", "overlap_share",
+                          "bubble_fraction", "peak_memory_bytes", "memory", "memory_capacity_bytes", "out_of_memory",
+                          "busiest_links", "collectives", "published", "expect", "checks", "engine"}) {
+    CAPTURE(key);
+    CHECK(object.contains(key));
+  }
+  RunSummary slower = example_run().summary();
+  slower.engine.wall_s = 12;  // the only figure that may differ between equal runs
+  auto other = nlohmann::json::parse(summary_json(slower));
+  CHECK(other["engine"]["wall_s"] == 12);
+  other["engine"]["wall_s"] = object["engine"]["wall_s"];
+  CHECK(other == object);
+}
+
+TEST_CASE("three runs side by side fit the page") {
+  std::vector<RunSummary> runs{example_run().summary(), run_inside_nodes().summary(), run_without_communication().summary()};
+  runs[1].context.scenario = "a name that is much longer than its column";
+  const std::string table = comparison_table(runs);
+  check_width(table, 100);
+  CHECK(table == golden("comparison.txt", table));
+  CHECK(comparison_table({}) == "");
+}

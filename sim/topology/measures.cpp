@@ -10,15 +10,20 @@
 namespace syncline {
 namespace {
 
-// Distances are measured from this many accelerators, spread evenly over all and with the first and the last among
-// them: exact where they are fewer, and on regular fabrics, whose farthest pairs include one of those two (the corners
-// of a mesh) or any accelerator at all (everything else that is built here).
-constexpr std::size_t MostSources = 48;
+// Distances are measured from this many accelerators (fewer on graphs of millions of links, to stay within a second or
+// two), spread evenly over all and with the first and the last among them: exact where they are all, and on regular
+// fabrics, whose farthest pairs include one of those two (the corners of a mesh) or any accelerator at all (everything
+// else that is built here).
+std::size_t sources_for(const Topology& topology) {
+  constexpr std::size_t Most = 48, Fewest = 4, LinksWalked = 10'000'000;
+  const std::size_t affordable = LinksWalked / std::max<std::size_t>(1, topology.links().size());
+  return std::min(topology.accelerators().size(), std::clamp(affordable, Fewest, Most));
+}
 
 void measure_distances(const Topology& topology, Measures& measures) {
   const Graph graph(topology);
   const auto accelerators = topology.accelerators();
-  const std::size_t sources = std::min(accelerators.size(), MostSources);
+  const std::size_t sources = sources_for(topology);
   for (std::size_t i = 0; i < sources; ++i) {
     const std::size_t at = sources == 1 ? 0 : i * (accelerators.size() - 1) / (sources - 1);
     const Graph::Distances distances = graph.distances_from(accelerators[at]);

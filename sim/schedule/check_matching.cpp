@@ -12,8 +12,7 @@
 namespace syncline::check {
 namespace {
 
-// --- collectives
-// ---------------------------------------------------------------------------------------------------
+// --- collectives ---------------------------------------------------------------------------------
 
 using Signature = std::tuple<CollectiveKind, Algorithm, Bytes>;  // what the members of a group must agree on
 
@@ -98,8 +97,7 @@ class CollectiveCheck {
   Findings& findings_;
 };
 
-// --- sends and receives
-// ----------------------------------------------------------------------------------------------
+// --- sends and receives --------------------------------------------------------------------------
 
 /// All messages of one number from one rank to another.
 struct Channel {

@@ -140,8 +140,7 @@ class Play {
             pairing_.partner_op[pairing_.first[at.rank] + role(at.rank).position[at.op]]};
   }
 
-  // --- collectives: a counter for each, queue by queue and group by group
-  // ------------------------------------------
+  // --- collectives: a counter for each, queue by queue and group by group ------------------------
 
   [[nodiscard]] const GroupFamily& family_of(std::uint32_t queue) const {
     return schedule_.families[tables_.queues[queue].family.value()];
@@ -171,8 +170,7 @@ class Play {
       end({member.value(), role(member.value()).queue_ops[queue][position]});
   }
 
-  // --- the play
-  // --------------------------------------------------------------------------------------------------
+  // --- the play ----------------------------------------------------------------------------------
 
   void start(Instance at) {
     waits(at) = Started;
@@ -221,8 +219,7 @@ class Play {
     }
   }
 
-  // --- the diagnosis
-  // ---------------------------------------------------------------------------------------------
+  // --- the diagnosis -----------------------------------------------------------------------------
 
   [[nodiscard]] Instance first_stuck() const;
   [[nodiscard]] Wait next_wait(Instance at) const;

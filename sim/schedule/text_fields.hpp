@@ -72,8 +72,7 @@ constexpr auto optional(std::string_view key) {
   return field<Member>(key, Presence::Optional);
 }
 
-// --- lines that are not a value of the schedule as they stand
-// ----------------------------------------------------
+// --- lines that are not a value of the schedule as they stand ------------------------------------
 
 struct MeshLine {
   std::string name;
@@ -94,8 +93,7 @@ struct RoleLine {
   Ranks ranks;
 };
 
-// --- the tables
-// --------------------------------------------------------------------------------------------------
+// --- the tables ----------------------------------------------------------------------------------
 
 inline constexpr std::array NameFields{positional<&NameLine::name>("name")};
 inline constexpr std::array MeshFields{positional<&MeshLine::name>("name"),
@@ -171,8 +169,7 @@ constexpr std::span<const Field<Op>> stream_fields() {
   return on_host ? std::span<const Field<Op>>(HostStreamFields) : std::span<const Field<Op>>(StreamFields);
 }
 
-// --- walking them
-// ------------------------------------------------------------------------------------------------
+// --- walking them --------------------------------------------------------------------------------
 
 /// A table and the record that its fields belong to; `Record` is const when writing.
 template <class Record>

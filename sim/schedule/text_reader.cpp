@@ -83,8 +83,7 @@ class Reader {
   static const std::array<Statement, 12> Statements;
   enum class Block { None, Work, Role };  // what indented lines belong to
 
-  // --- errors
-  // -----------------------------------------------------------------------------------------------------
+  // --- errors ------------------------------------------------------------------------------------
 
   void add_error(std::size_t position, std::string message) {
     const std::string_view line = lines_.line();
@@ -101,8 +100,7 @@ class Reader {
     throw InputError(std::move(errors_));
   }
 
-  // --- lines
-  // ------------------------------------------------------------------------------------------------------
+  // --- lines -------------------------------------------------------------------------------------
 
   void read_header() {
     if (!lines_.next())
@@ -173,8 +171,7 @@ class Reader {
       in.fail(at, fmt::format("{} \"{}\" is declared twice", what, shown(name)));
   }
 
-  // --- statements
-  // -------------------------------------------------------------------------------------------------
+  // --- statements --------------------------------------------------------------------------------
 
   void read_name(LineCursor& in) {
     once(in, named_, "name");

@@ -1,7 +1,9 @@
+#include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "tests/schedule/random_schedule.hpp"
@@ -152,5 +154,20 @@ TEST_SUITE("schedule text") {
         "axes=dp:2\r\nstream \"s\"\r\n"
         "work 0 w\r\nrole 0 r ranks=1,0\r\nop 0 compute\tlayer=1 stream=s work=0\r\n  end\r\n\r\n# the end";
     CHECK(read_schedule(loose, "loose") == read_schedule(plain, "plain"));
+  }
+
+  TEST_CASE("the example of the manual is written as the program writes it, and is sound") {
+    std::ifstream file(SYNCLINE_SOURCE_DIR "/docs/schedule-format.md");
+    std::stringstream page;
+    page << file.rdbuf();
+    const std::string manual = page.str();
+    const std::size_t begin = manual.find(ScheduleTextHeader);
+    const std::size_t end = manual.find("```", begin);
+    REQUIRE(begin != std::string::npos);
+    REQUIRE(end != std::string::npos);
+    const std::string example = manual.substr(begin, end - begin);
+    const Schedule schedule = read_schedule(example, "manual");
+    CHECK(schedule_text(schedule) == example);
+    CHECK(joined(check_schedule(schedule)) == "");
   }
 }

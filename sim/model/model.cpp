@@ -1,5 +1,7 @@
 #include "sim/model/model.hpp"
 
+#include <iterator>
+
 namespace syncline {
 namespace {
 
@@ -9,8 +11,7 @@ double element_size(Precision precision) {
   return size_of(precision).si();
 }
 
-// --- kernels
-// -------------------------------------------------------------------------------------------------------
+// --- kernels -----------------------------------------------------------------------------------------------
 
 /// (m × k)·(k × n), each matrix moved once.
 Kernel gemm(Precision precision, double m, double n, double k) {
@@ -43,8 +44,7 @@ void append(std::vector<Kernel>& to, const std::vector<Kernel>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// --- steps: an operation's kernels in both directions
-// --------------------------------------------------------------
+// --- steps: an operation's kernels in both directions ------------------------------------------------------
 
 struct Step {
   std::vector<Kernel> forward;
@@ -89,15 +89,21 @@ Step rms_norm(const TrainingShape& shape, Fusion fusion, double elements, int us
   const double e = element_size(shape.compute);
   std::vector<double> forward, backward;
   if (fusion == Fusion::Eager) {
-    //         cast       square mean  scale  cast      weight
-    forward = {e + Fp32, 8, 4, 8, Fp32 + e, 2 * e};
-    for (int use = 1; use < uses; ++use) backward.push_back(3 * e);  // sum of gradients
-    //                       weight: dx, dw, sum   cast      scale: dx, dr, sum  mean, square  sum  cast
-    //                       residual
-    for (const double bytes :
-         {2 * e, 3 * e, e, e + Fp32, 8.0, 12.0, 4.0, 4.0, 8.0, 12.0, 12.0, Fp32 + e, 3 * e}) {
-      backward.push_back(bytes);
-    }
+    forward = {
+        e + Fp32,            // to fp32
+        8,        4,     8,  // square, its mean, times the scale
+        Fp32 + e, 2 * e,     // from fp32, times the weight
+    };
+    for (int use = 1; use < uses; ++use) backward.push_back(3 * e);  // sum of the products' gradients
+    const double rest[] = {
+        2 * e,    3 * e,    e,   // times the weight; the weight's gradient and its sum over tokens
+        e + Fp32, 8,             // to fp32, times the scale
+        12,       4,             // the scale's gradient and its sum
+        4,        8,        12,  // through mean and square
+        12,       Fp32 + e,      // sum of the two ways to the input, from fp32
+        3 * e,                   // plus the residual's gradient
+    };
+    backward.insert(backward.end(), std::begin(rest), std::end(rest));
   } else {
     forward = {input_at_hand ? e : 2 * e};
     backward = {(3 + uses) * e, 2 * e};  // x, gradients, residual gradient, dx; then the weight's gradient

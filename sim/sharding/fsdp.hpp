@@ -33,8 +33,7 @@ struct TrainingJob {
   FsdpOptions fsdp;
 };
 
-// --- the plan
-// ------------------------------------------------------------------------------------------------------
+// --- the plan ----------------------------------------------------------------------------------------------
 
 /// Parameters that are gathered, and whose gradients are reduced, as one.
 struct FsdpUnit {
@@ -72,8 +71,7 @@ struct FsdpPlan {
 /// reduced one) is part of the stages' works.
 [[nodiscard]] FsdpPlan fsdp_plan(const TrainingJob& job);
 
-// --- the program
-// ---------------------------------------------------------------------------------------------------
+// --- the program -------------------------------------------------------------------------------------------
 
 inline constexpr std::size_t FsdpComputeStream = 0, FsdpGatherStream = 1, FsdpReduceStream = 2;
 /// "compute", "dp-gather", "dp-reduce".

@@ -15,6 +15,14 @@ constexpr int Schema = 1;
 
 Json number(std::optional<double> value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
 
+// Whole bytes are written as whole numbers.
+Json bytes(std::optional<double> value) {
+  const bool whole = value && std::abs(*value) < 0x1p53 && *value == std::trunc(*value);
+  return whole ? Json(static_cast<std::int64_t>(*value)) : number(value);
+}
+Json number(Bytes value) { return bytes(value.si()); }
+Json number(const std::optional<Bytes>& value) { return value ? number(*value) : Json(nullptr); }
+
 template <class Unit>
 Json number(const std::optional<Quantity<Unit>>& value) {
   return value ? number(value->si()) : Json(nullptr);
@@ -156,7 +164,10 @@ std::string summary_json(const RunSummary& run) {
   object["topology"] = text(run.topology);
   object["device"] = text(run.device);
   object["precision"] = text(run.precision);
-  for (const MetricInfo& metric : metric_table()) object[std::string(metric.json_key)] = number(metric.value(run));
+  for (const MetricInfo& metric : metric_table()) {
+    const std::optional<double> value = metric.value(run);
+    object[std::string(metric.json_key)] = metric.unit == MetricUnit::Size ? bytes(value) : number(value);
+  }
   add_memory(object, run.memory);
   object["busiest_links"] = links_json(run.busiest_links);
   object["link_kinds"] = link_kinds_json(run.link_kinds);

@@ -23,9 +23,8 @@ namespace {
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path) : path_(path) {
-    const bool compress = path.ends_with(".gz");
     errno = 0;
-    file_ = gzopen(path.c_str(), compress ? "wb6" : "wbT");
+    file_ = gzopen(path.c_str(), path.ends_with(".gz") ? CompressFast : PassThrough);
     if (file_ == nullptr) fail(errno == 0 ? "out of memory" : std::strerror(errno));
     gzbuffer(file_, 1U << 18);
   }
@@ -49,6 +48,9 @@ class OutputFile {
   }
 
  private:
+  static constexpr const char* CompressFast = "wb3";  // half the time of zlib's default, a seventh larger
+  static constexpr const char* PassThrough = "wbT";
+
   std::string reason() {
     int code = Z_OK;
     const char* text = gzerror(file_, &code);

@@ -1,0 +1,279 @@
+// The built program as a user meets it: exit codes, and what goes to which stream.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "tests/config/fixture.hpp"
+
+using namespace syncline::test;
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  double seconds = 0;
+};
+
+/// Runs the program on the tests' own data; `arguments` as in a shell, whose folder is `folder`.
+Outcome run(const Folder& folder, const std::string& arguments, const std::string& redirect = "") {
+  const std::string out = folder / "stdout", err = folder / "stderr";
+  const std::string command = "cd '" + (folder / "") + "' && SYNCLINE_DATA='" + Data + "' '" + SYNCLINE_PROGRAM +
+                              "' " + arguments + " >'" + (redirect.empty() ? out : redirect) + "' 2>'" + err + "'";
+  const auto start = std::chrono::steady_clock::now();
+  const int status = std::system(command.c_str());
+  Outcome outcome;
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  outcome.out = redirect.empty() ? read(out) : "";
+  outcome.err = read(err);
+  return outcome;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const std::string Tiny = "'" + Data + "/tiny-16.yaml'";
+
+// Each of two ranks waits for the other to receive before it receives itself.
+const std::string Deadlock = R"(syncline-schedule 1
+name deadlock
+job tokens=0 model-flop=0 hardware-flop=0 precision=bf16
+mesh world axes=dp:2
+stream compute
+role 0 first ranks=0
+  op 0 send to=1 bytes=8 stream=compute
+  op 1 receive from=1 bytes=8 stream=compute
+role 1 second ranks=1
+  op 0 send to=0 bytes=8 stream=compute
+  op 1 receive from=0 bytes=8 stream=compute
+end
+)";
+
+/// Exit code, what stands on stderr, and nothing on stdout.
+struct BadRow {
+  const char* name;
+  std::string arguments;
+  int code;
+  std::string err;
+};
+
+void check_refused(const Folder& folder, const std::vector<BadRow>& rows) {
+  for (const BadRow& row : rows) {
+    SUBCASE(row.name) {
+      const Outcome outcome = run(folder, row.arguments);
+      CHECK(outcome.code == row.code);
+      CHECK(outcome.out == "");
+      CHECK_MESSAGE(contains(outcome.err, row.err), outcome.err);
+      CHECK(outcome.seconds < 1);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("cli: help") {
+  TEST_CASE("every subcommand has help with an example to paste") {
+    const Folder folder;
+    for (const std::string name : {"run", "show", "schedule", "topology", "doctor"}) {
+      CAPTURE(name);
+      const Outcome outcome = run(folder, name + " --help");
+      CHECK(outcome.code == 0);
+      CHECK(outcome.err == "");
+      CHECK(contains(outcome.out, "Example:\n  syncline " + name));
+      CHECK(contains(run(folder, "--help").out, "\n  " + name + " "));
+    }
+  }
+
+  TEST_CASE("the version is printed") {
+    const Folder folder;
+    const Outcome outcome = run(folder, "--version");
+    CHECK(outcome.code == 0);
+    CHECK(outcome.out.starts_with("syncline "));
+  }
+
+  TEST_CASE("wrong usage is refused with a way out") {
+    const Folder folder;
+    check_refused(folder, {
+        {"nothing", "", 2, "see syncline --help"},
+        {"unknown subcommand", "shw x", 2,
+         "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, schedule, topology, doctor)"},
+        {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
+        {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
+        {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
+        {"no file", "run", 2, "see syncline run --help"},
+        {"wrong word", "run " + Tiny + " --detail most", 2, "--detail"},
+        {"drawing beside JSON", "run " + Tiny + " --json --gantt", 2, "excludes"},
+        {"too narrow", "run " + Tiny + " --gantt --columns 10", 2, "--columns"},
+        {"override without value", "show " + Tiny + " --set batch.global", 2,
+         "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
+        {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2, "--trace: error: a trace holds one run"},
+        {"topology of nothing", "topology", 2, "name a topology or a file, or give --list"},
+    });
+  }
+}
+
+TEST_SUITE("cli: bad input") {
+  TEST_CASE("files that are no scenario are refused within a second, with exit code 2") {
+    const Folder folder;
+    folder.write("empty.yaml", "");
+    folder.write("binary.yaml", std::string("\x7f" "ELF\0\1", 6));
+    folder.write("keys.yaml", read(Data + "/tiny-16.yaml") + "recompte: full\nbatch: {}\n");
+    folder.write("broken.schedule", "syncline-schedule 1\nnonsense\n");
+    std::filesystem::resize_file(folder.write("large.yaml", "a: 1\n"), 100'000'000);
+    check_refused(folder, {
+        {"missing", "run none.yaml", 2, "none.yaml: error: no such file"},
+        {"folder", "run .", 2, ".: error: is a folder; name a file in it"},
+        {"empty", "run empty.yaml", 2, "empty.yaml: error: is empty"},
+        {"binary", "run binary.yaml", 2, "binary.yaml: error: not a text file: byte 5 is not UTF-8 text"},
+        {"100 MB", "run large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
+        {"100 MB shown", "show large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
+        {"unknown key", "run keys.yaml", 2,
+         "keys.yaml:8:1: error: unknown key \"recompte\"; did you mean \"recompute\"?"},
+        {"repeated key", "run keys.yaml", 2,
+         "keys.yaml:9:1: error: repeated key \"batch\"; it stands on line 7 already, keep one of them"},
+        {"does not divide", "run " + Tiny + " --set batch.global=100", 2,
+         "--set batch.global=100: error: \"batch.global\" is 100, which is not a multiple of"},
+        {"too many ranks", "schedule " + Tiny + " --set parallel.dp=64", 2, "more ranks than topology.accelerators (16)"},
+        {"unknown topology", "topology small-tre", 2, "did you mean \"small-tree\"?"},
+        {"broken schedule", "run broken.schedule --topology small-tree", 2, "broken.schedule:2"},
+    });
+  }
+
+  TEST_CASE("a missing data folder is the environment's fault, exit code 3") {
+    const Folder folder;
+    const Outcome outcome = run(folder, "--version >/dev/null; SYNCLINE_DATA=/nonexistent '" SYNCLINE_PROGRAM "' doctor");
+    CHECK(outcome.code == 3);
+    CHECK(contains(outcome.err, "SYNCLINE_DATA is \"/nonexistent\""));
+  }
+
+  TEST_CASE("a full disk is the environment's fault, exit code 3") {
+    const Folder folder;
+    for (const std::string arguments : {"show " + Tiny, "schedule " + Tiny, std::string("topology small-tree")}) {
+      CAPTURE(arguments);
+      const Outcome outcome = run(folder, arguments, "/dev/full");
+      CHECK(outcome.code == 3);
+      CHECK(contains(outcome.err, "cannot write to standard output"));
+    }
+  }
+}
+
+TEST_SUITE("cli: results") {
+  TEST_CASE("doctor names what is there") {
+    const Folder folder;
+    const Outcome outcome = run(folder, "doctor");
+    CHECK(outcome.code == 0);
+    for (const std::string part : {"backends", "simgrid 3.", "yaml-cpp", "memory", "small-tree", "toy", "tiny"}) {
+      CAPTURE(outcome.out);
+      CHECK_MESSAGE(contains(outcome.out, part), part);
+    }
+  }
+
+  TEST_CASE("a topology is described and measured") {
+    const Folder folder;
+    CHECK(run(folder, "topology --list").out == "circle\nsmall-tree\nsmall-tree-thin\n");
+    const Outcome outcome = run(folder, "topology small-tree --set accelerators=32 --set scale-out.oversubscription=3");
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err == "");
+    for (const std::string part : {"small-tree\n", "32 in 8 nodes", "rail-optimised", "oversubscription 3:1", "GB/s"}) {
+      CAPTURE(outcome.out);
+      CHECK_MESSAGE(contains(outcome.out, part), part);
+    }
+  }
+
+  TEST_CASE("what show prints can be run and shown again") {
+    const Folder folder;
+    const Outcome first = run(folder, "show " + Tiny + " --set model.layers=2");
+    REQUIRE(first.code == 0);
+    folder.write("tiny-16.yaml", first.out);
+    CHECK(run(folder, "show tiny-16.yaml").out == first.out);
+  }
+
+  TEST_CASE("run prints a table, or one JSON object with stable keys") {
+    const Folder folder;
+    const Outcome table = run(folder, "run " + Tiny);
+    CHECK(table.code == 0);
+    CHECK(table.err == "");
+    CHECK(contains(table.out, "how fast is a tiny model on 16 toys?"));
+
+    const Outcome json = run(folder, "run " + Tiny + " --json");
+    REQUIRE(json.code == 0);
+    const nlohmann::json object = nlohmann::json::parse(json.out);
+    CHECK(object.at("step_time_s").get<double>() > 0);
+    CHECK(object.at("tokens_per_s_per_accelerator").get<double>() > 0);
+    CHECK(object.at("mfu").get<double>() > 0);
+    CHECK(object.at("mfu").get<double>() < 1);
+    CHECK(object.at("exposed_communication_s").get<double>() >= 0);
+    CHECK(object.at("peak_memory_bytes").get<double>() > 0);
+    CHECK(object.at("engine").at("wall_s").get<double>() > 0);
+  }
+
+  TEST_CASE("two runs give the same bytes but for the wall clock") {
+    const Folder folder;
+    const std::string command = "run " + Tiny + " --gantt --trace ";
+    const Outcome first = run(folder, command + "a.json"), second = run(folder, command + "b.json");
+    CHECK(first.code == 0);
+    CHECK(contains(first.err, "trace written to a.json"));
+    CHECK(read(folder / "a.json") == read(folder / "b.json"));
+    CHECK(read(folder / "a.json").size() > 1000);
+    CHECK(run(folder, "schedule " + Tiny).out == run(folder, "schedule " + Tiny).out);
+  }
+
+  TEST_CASE("a drawing that goes to a file has no colour and the asked width") {
+    const Folder folder;
+    const Outcome outcome = run(folder, "run " + Tiny + " --gantt --columns 60");
+    CHECK(outcome.code == 0);
+    CHECK_FALSE(contains(outcome.out, "\x1b["));
+    CHECK(contains(outcome.out, "tiny-16\n"));
+  }
+
+  TEST_CASE("several runs are shown side by side") {
+    const Folder folder;
+    std::string thin = read(Data + "/tiny-16.yaml");
+    thin.replace(thin.find("small-tree"), 10, "small-tree-thin");
+    folder.write("thin.yaml", thin);
+    const Outcome table = run(folder, "run " + Tiny + " thin.yaml");
+    CHECK(table.code == 0);
+    CHECK(contains(table.out, "tiny-16"));
+    CHECK(contains(table.out, "thin"));
+    const Outcome json = run(folder, "run " + Tiny + " thin.yaml --json");
+    CHECK(nlohmann::json::parse(json.out).at("runs").size() == 2);
+  }
+
+  TEST_CASE("an expectation that does not hold gives exit code 1 and says so") {
+    const Folder folder;
+    CHECK(run(folder, "run " + Tiny + " --set expect.mfu.at-least=0").code == 0);
+    const Outcome outcome = run(folder, "run " + Tiny + " --set expect.mfu.at-least=0.99");
+    CHECK(outcome.code == 1);
+    CHECK(contains(outcome.err, "tiny-16: mfu is "));
+    CHECK(contains(outcome.err, "expected at least 99 %"));
+    CHECK(outcome.out != "");
+  }
+
+  TEST_CASE("a schedule that was printed runs to the same step time as its scenario") {
+    const Folder folder;
+    folder.write("step.schedule", run(folder, "schedule " + Tiny).out);
+    const Outcome missing = run(folder, "run step.schedule");
+    CHECK(missing.code == 2);
+    CHECK(contains(missing.err, "step.schedule: error: is a schedule, which does not say what it runs on; add --topology"));
+    const Outcome small = run(folder, "run step.schedule --topology small-tree --device toy --set a=1");
+    CHECK(small.code == 2);
+    CHECK(contains(small.err, "--set changes scenarios only"));
+
+    const Outcome schedule = run(folder, "run step.schedule --topology small-tree --device toy --json");
+    REQUIRE(schedule.code == 0);
+    const Outcome scenario = run(folder, "run " + Tiny + " --json");
+    CHECK(nlohmann::json::parse(schedule.out).at("step_time_s") == nlohmann::json::parse(scenario.out).at("step_time_s"));
+  }
+
+  TEST_CASE("a schedule that would deadlock is refused with who waits for whom") {
+    const Folder folder;
+    folder.write("d.schedule", Deadlock);
+    const Outcome outcome = run(folder, "run d.schedule --topology small-tree");
+    CHECK(outcome.code == 2);
+    CHECK(contains(outcome.err, "d.schedule: error: "));
+    CHECK(contains(outcome.err, "wait"));
+  }
+}

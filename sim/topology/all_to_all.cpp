@@ -1,8 +1,8 @@
 // Fabrics without shared links: one ideal switch, or a cable between every two endpoints.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
-
-#include <fmt/format.h>
 
 #include "sim/topology/fabric.hpp"
 
@@ -14,7 +14,8 @@ class IdealSwitch : public Fabric {
   IdealSwitch(Topology& topology, const LinkSpec& link, const Endpoints& endpoints)
       : first_link_(static_cast<std::uint32_t>(topology.links().size())) {
     const VertexId hub = topology.add_vertex(VertexKind::Switch, "fabric");
-    for (const VertexId endpoint : endpoints.vertices) topology.add_cable(endpoint, hub, link, LinkKind::ScaleOut);
+    for (const VertexId endpoint : endpoints.vertices)
+      topology.add_cable(endpoint, hub, link, LinkKind::ScaleOut);
   }
 
   void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const override {
@@ -62,9 +63,10 @@ std::unique_ptr<const Fabric> build_all_to_all(Topology& topology, const AllToAl
   }
   const std::size_t count = endpoints.vertices.size();
   if (count * (count - 1) > MostMeshLinks) {
-    refuse(fmt::format("a full-mesh of {} endpoints would have {} links, more than the {} that are built; try fabric: "
-                       "ideal-switch",
-                       count, count * (count - 1), MostMeshLinks));
+    refuse(fmt::format(
+        "a full-mesh of {} endpoints would have {} links, more than the {} that are built; try fabric: "
+        "ideal-switch",
+        count, count * (count - 1), MostMeshLinks));
   }
   return std::make_unique<FullMesh>(topology, spec.link, endpoints);
 }

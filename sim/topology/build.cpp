@@ -1,6 +1,4 @@
 // From a description to a topology with its router: the nodes, then the fabric between them.
-#include <stdexcept>
-
 #include <fmt/format.h>
 
 #include "sim/topology/fabric.hpp"
@@ -11,9 +9,9 @@ namespace syncline {
 namespace {
 
 /// Inside a node over the scale-up links; else to the own NIC, over the fabric, and from the target's NIC.
-/// On a rail-optimised fabric, traffic to another rail first moves inside the node to the accelerator on the target's
-/// rail, and so crosses no spine that its own rail would not (as NCCL's PXN does; developer.nvidia.com/blog,
-/// "Doubling all2all performance with NCCL 2.12", 2022).
+/// On a rail-optimised fabric, traffic to another rail first moves inside the node to the accelerator on the
+/// target's rail, and so crosses no spine that its own rail would not (as NCCL's PXN does;
+/// developer.nvidia.com/blog, "Doubling all2all performance with NCCL 2.12", 2022).
 class ClusterRouter : public Router {
  public:
   ClusterRouter(Nodes nodes, std::unique_ptr<const Fabric> fabric)
@@ -63,7 +61,9 @@ struct BuildFabric {
   std::unique_ptr<const Fabric> operator()(const FatTreeSpec& spec) const {
     return build_fat_tree(topology, spec, endpoints);
   }
-  std::unique_ptr<const Fabric> operator()(const TorusSpec& spec) const { return build_torus(topology, spec, endpoints); }
+  std::unique_ptr<const Fabric> operator()(const TorusSpec& spec) const {
+    return build_torus(topology, spec, endpoints);
+  }
   std::unique_ptr<const Fabric> operator()(const AllToAllSpec& spec) const {
     return build_all_to_all(topology, spec, endpoints);
   }
@@ -89,9 +89,10 @@ Topology build_topology(const TopologySpec& spec) {
   std::unique_ptr<const Fabric> fabric = std::visit(BuildFabric{topology, nodes.endpoints()}, spec.scale_out);
   topology.set_router(std::make_unique<ClusterRouter>(std::move(nodes), std::move(fabric)));
   if (!is_connected(topology)) {
-    refuse(fmt::format("the {} accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC "
-                       "that all share; add scale-up",
-                       spec.accelerators));
+    refuse(fmt::format(
+        "the {} accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC "
+        "that all share; add scale-up",
+        spec.accelerators));
   }
   return topology;
 }

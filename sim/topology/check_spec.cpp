@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <stdexcept>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "sim/topology/fabric.hpp"
 
@@ -36,8 +36,8 @@ void check_counts(const TopologySpec& spec) {
     refuse(fmt::format("accelerators-per-node must be at least 1, not {}", spec.accelerators_per_node));
   }
   if (spec.accelerators % spec.accelerators_per_node != 0) {
-    refuse(fmt::format("accelerators-per-node ({}) does not divide accelerators ({})", spec.accelerators_per_node,
-                       spec.accelerators));
+    refuse(fmt::format("accelerators-per-node ({}) does not divide accelerators ({})",
+                       spec.accelerators_per_node, spec.accelerators));
   }
 }
 
@@ -45,9 +45,10 @@ void check_scale_up(const ScaleUpSpec& scale_up, int accelerators, int per_node)
   check_link("scale-up.link", scale_up.link);
   const auto links = static_cast<std::size_t>(accelerators) * static_cast<std::size_t>(per_node - 1);
   if (scale_up.kind == ScaleUpSpec::Kind::FullMesh && links > MostMeshLinks) {
-    refuse(fmt::format("full-mesh nodes of {} would have {} links in all, more than the {} that are built; try "
-                       "scale-up.kind: switch",
-                       per_node, links, MostMeshLinks));
+    refuse(
+        fmt::format("full-mesh nodes of {} would have {} links in all, more than the {} that are built; try "
+                    "scale-up.kind: switch",
+                    per_node, links, MostMeshLinks));
   }
 }
 
@@ -65,9 +66,10 @@ struct CheckScaleOut {
   void operator()(std::monostate) const {
     const int nodes = spec.accelerators / spec.accelerators_per_node;
     if (nodes > 1) {
-      refuse(fmt::format("{} nodes and no scale-out would be disconnected; add scale-out, or make it one node with "
-                         "accelerators-per-node: {}",
-                         nodes, spec.accelerators));
+      refuse(fmt::format(
+          "{} nodes and no scale-out would be disconnected; add scale-out, or make it one node with "
+          "accelerators-per-node: {}",
+          nodes, spec.accelerators));
     }
   }
 
@@ -103,7 +105,9 @@ struct CheckScaleOut {
 
 }  // namespace
 
-void refuse(const std::string& reason) { throw std::invalid_argument(reason); }
+void refuse(const std::string& reason) {
+  throw std::invalid_argument(reason);
+}
 
 void check_spec(const TopologySpec& spec) {
   check_counts(spec);

@@ -17,8 +17,8 @@ struct Endpoints {
   std::uint32_t per_node = 1;
 };
 
-/// Knows the paths between endpoints (by position in Endpoints::vertices) by arithmetic on link ids: no tables, no
-/// allocation, time proportional to the length of the path.
+/// Knows the paths between endpoints (by position in Endpoints::vertices) by arithmetic on link ids: no
+/// tables, no allocation, time proportional to the length of the path.
 class Fabric {
  public:
   virtual ~Fabric() = default;

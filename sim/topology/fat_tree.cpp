@@ -1,15 +1,15 @@
-// Fat tree: folded Clos network of equal switches with parallel cables where few switches above suffice. It is a
-// "parallel ports generalised fat tree" (PGFT): a switch of level l stands for a subtree of the leaves, several
-// switches (replicas) for the same one; going up chooses a replica, going down a subtree.
+// Fat tree: folded Clos network of equal switches with parallel cables where few switches above suffice. It
+// is a "parallel ports generalised fat tree" (PGFT): a switch of level l stands for a subtree of the leaves,
+// several switches (replicas) for the same one; going up chooses a replica, going down a subtree.
 //
 // Source: E. Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global
 // collectives", J. Parallel Distrib. Comput. 72 (2012), for the structure and for D-mod-k routing.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "sim/topology/fabric.hpp"
 
@@ -33,10 +33,11 @@ Ports split_ports(int level, int radix, double oversubscription) {
     }
   }
   const int nearest_up = std::clamp(most_up, 1, radix - 1);
-  refuse(fmt::format("scale-out.oversubscription {} of level {} is no ratio of whole ports of a switch of radix {}; "
-                     "near it is {}:{} = {:.4g}",
-                     oversubscription, level, radix, radix - nearest_up, nearest_up,
-                     static_cast<double>(radix - nearest_up) / nearest_up));
+  refuse(fmt::format(
+      "scale-out.oversubscription {} of level {} is no ratio of whole ports of a switch of radix {}; "
+      "near it is {}:{} = {:.4g}",
+      oversubscription, level, radix, radix - nearest_up, nearest_up,
+      static_cast<double>(radix - nearest_up) / nearest_up));
 }
 
 /// Level l of the tree, 1 = leaves; symbols as in the paper.
@@ -56,8 +57,8 @@ struct Level {
   }
 };
 
-/// Where endpoints stand below the leaves. Rail-optimised: leaves come in groups of one a rail, and a group serves
-/// `per_leaf` nodes. Otherwise leaves are filled in order.
+/// Where endpoints stand below the leaves. Rail-optimised: leaves come in groups of one a rail, and a group
+/// serves `per_leaf` nodes. Otherwise leaves are filled in order.
 struct Placement {
   std::uint32_t per_leaf;
   std::uint32_t rails;  // 1: not rail-optimised
@@ -105,18 +106,21 @@ class Planner {
       const std::optional<Plan> plan = with_levels(levels);
       if (!plan) continue;
       if (spec_.levels == 0) return *plan;
-      refuse(fmt::format("a fat-tree of {} levels and radix {} is too small for {} NICs; try levels: {} (or 0: as few "
-                         "as needed)",
-                         spec_.levels, spec_.radix, endpoints_, levels));
+      refuse(fmt::format(
+          "a fat-tree of {} levels and radix {} is too small for {} NICs; try levels: {} (or 0: as few "
+          "as needed)",
+          spec_.levels, spec_.radix, endpoints_, levels));
     }
-    refuse(fmt::format("a fat-tree of switches of radix {} cannot be made large enough for {} NICs; try a larger radix",
-                       spec_.radix, endpoints_));
+    refuse(fmt::format(
+        "a fat-tree of switches of radix {} cannot be made large enough for {} NICs; try a larger radix",
+        spec_.radix, endpoints_));
   }
 
  private:
   [[nodiscard]] Ports ports(int level) const {
     const auto at = static_cast<std::size_t>(level - 1);
-    return split_ports(level, spec_.radix, at < spec_.oversubscription.size() ? spec_.oversubscription[at] : 1.0);
+    return split_ports(level, spec_.radix,
+                       at < spec_.oversubscription.size() ? spec_.oversubscription[at] : 1.0);
   }
 
   [[nodiscard]] std::optional<Plan> with_levels(int count) const {
@@ -138,8 +142,9 @@ class Planner {
                        .replicas = below.replicas * below.parents,
                        .subtrees = (below.subtrees + children - 1) / children};
       if (std::size_t{next.replicas} * next.subtrees > MostSwitches) {
-        refuse(fmt::format("a fat-tree of {} levels would have more than {} switches at level {}; try fewer levels",
-                           count, MostSwitches, level));
+        refuse(fmt::format(
+            "a fat-tree of {} levels would have more than {} switches at level {}; try fewer levels", count,
+            MostSwitches, level));
       }
       plan.levels.push_back(next);
     }
@@ -166,11 +171,13 @@ class FatTree : public Fabric {
       const VertexId leaf = switches[0][placement_.slot(e) / placement_.per_leaf];
       topology.add_cable(endpoints.vertices[e], leaf, link, LinkKind::ScaleOut);
     }
-    for (std::size_t l = 0; l + 1 < levels_.size(); ++l) add_uplinks(topology, link, l, switches[l], switches[l + 1]);
+    for (std::size_t l = 0; l + 1 < levels_.size(); ++l)
+      add_uplinks(topology, link, l, switches[l], switches[l + 1]);
   }
 
-  /// Up to the nearest common level and down again. D-mod-k: the port up is a digit of the target's place, so that
-  /// traffic to different targets spreads, and every target is reached from any switch level by one switch.
+  /// Up to the nearest common level and down again. D-mod-k: the port up is a digit of the target's place, so
+  /// that traffic to different targets spreads, and every target is reached from any switch level by one
+  /// switch.
   void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const override {
     if (source == target) return;
     const std::uint32_t from = placement_.slot(source), to = placement_.slot(target);
@@ -213,8 +220,8 @@ class FatTree : public Fabric {
     return switches;
   }
 
-  void add_uplinks(Topology& topology, const LinkSpec& link, std::size_t l, const std::vector<VertexId>& lower,
-                   const std::vector<VertexId>& upper) {
+  void add_uplinks(Topology& topology, const LinkSpec& link, std::size_t l,
+                   const std::vector<VertexId>& lower, const std::vector<VertexId>& upper) {
     Level& level = levels_[l];
     const Level& above = levels_[l + 1];
     level.first_link = static_cast<std::uint32_t>(topology.links().size());
@@ -237,7 +244,8 @@ class FatTree : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<const Fabric> build_fat_tree(Topology& topology, const FatTreeSpec& spec, const Endpoints& endpoints) {
+std::unique_ptr<const Fabric> build_fat_tree(Topology& topology, const FatTreeSpec& spec,
+                                             const Endpoints& endpoints) {
   return std::make_unique<FatTree>(topology, spec.link, endpoints, Planner(spec, endpoints).plan());
 }
 

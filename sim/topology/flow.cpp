@@ -31,14 +31,18 @@ struct Bundle {
   double upwards, downwards;  // bytes/s from low to high, and back
 };
 
-/// The vertices of each side drawn together to one, links between the same two to a bundle: the flow is the same.
+/// The vertices of each side drawn together to one, links between the same two to a bundle: the flow is the
+/// same.
 std::vector<Bundle> contract(const Topology& topology, std::span<const Side> side) {
   constexpr std::size_t Source = 0, Target = 1;
   const auto place = [&](VertexId vertex) -> std::size_t {
     switch (side[vertex.value()]) {
-      case Side::Source: return Source;
-      case Side::Target: return Target;
-      case Side::Neither: break;
+      case Side::Source:
+        return Source;
+      case Side::Target:
+        return Target;
+      case Side::Neither:
+        break;
     }
     return vertex.value() + std::size_t{2};
   };
@@ -51,7 +55,8 @@ std::vector<Bundle> contract(const Topology& topology, std::span<const Side> sid
     if (from > to) bundles.push_back({to, from, 0, bandwidth});
   }
   const auto ends = [](const Bundle& bundle) { return std::pair(bundle.low, bundle.high); };
-  std::sort(bundles.begin(), bundles.end(), [&](const Bundle& a, const Bundle& b) { return ends(a) < ends(b); });
+  std::sort(bundles.begin(), bundles.end(),
+            [&](const Bundle& a, const Bundle& b) { return ends(a) < ends(b); });
   std::size_t kept = 0;
   for (const Bundle& bundle : bundles) {
     if (kept > 0 && ends(bundles[kept - 1]) == ends(bundle)) {
@@ -77,8 +82,8 @@ BytesPerSecond largest_flow(const Topology& topology, std::span<const Side> side
   }
   return BytesPerSecond(boost::boykov_kolmogorov_max_flow(
       graph, get(&FlowEdge::capacity, graph), get(&FlowEdge::residual, graph), get(&FlowEdge::reverse, graph),
-      get(&FlowVertex::predecessor, graph), get(&FlowVertex::colour, graph), get(&FlowVertex::distance, graph),
-      get(boost::vertex_index, graph), 0, 1));
+      get(&FlowVertex::predecessor, graph), get(&FlowVertex::colour, graph),
+      get(&FlowVertex::distance, graph), get(boost::vertex_index, graph), 0, 1));
 }
 
 }  // namespace syncline

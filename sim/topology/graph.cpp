@@ -1,12 +1,11 @@
 #include "sim/topology/graph.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
-
 #include <boost/graph/breadth_first_search.hpp>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
 #include <boost/graph/strong_components.hpp>
+#include <cstdint>
+#include <utility>
 
 namespace syncline {
 namespace {
@@ -14,8 +13,8 @@ namespace {
 struct EdgeLink {
   std::uint32_t link;
 };
-using Csr = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, EdgeLink, boost::no_property,
-                                               std::uint32_t, std::uint32_t>;
+using Csr = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, EdgeLink,
+                                               boost::no_property, std::uint32_t, std::uint32_t>;
 
 Csr make_csr(const Topology& topology) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
@@ -70,17 +69,17 @@ class RecordTree : public boost::default_bfs_visitor {
 template <class Visitor>
 void search(const Csr& graph, VertexId from, Visitor visitor) {
   std::vector<boost::default_color_type> colours(num_vertices(graph));
-  boost::breadth_first_search(
-      graph, from.value(),
-      boost::visitor(visitor).color_map(boost::make_iterator_property_map(colours.begin(), get(boost::vertex_index, graph))));
+  boost::breadth_first_search(graph, from.value(),
+                              boost::visitor(visitor).color_map(boost::make_iterator_property_map(
+                                  colours.begin(), get(boost::vertex_index, graph))));
 }
 
 }  // namespace
 
 struct Graph::Impl {
   Csr csr;
-  std::vector<Seconds> latencies;    // by link
-  std::vector<VertexId> link_from;   // by link
+  std::vector<Seconds> latencies;   // by link
+  std::vector<VertexId> link_from;  // by link
 };
 
 Graph::Graph(const Topology& topology) : impl_(std::make_unique<Impl>(Impl{make_csr(topology), {}, {}})) {
@@ -117,8 +116,8 @@ std::vector<LinkId> Graph::shortest_path(VertexId source, VertexId target) const
 
 bool Graph::connects(std::span<const VertexId> vertices) const {
   std::vector<std::uint32_t> component(num_vertices(impl_->csr));
-  boost::strong_components(impl_->csr, boost::make_iterator_property_map(component.begin(),
-                                                                         get(boost::vertex_index, impl_->csr)));
+  boost::strong_components(
+      impl_->csr, boost::make_iterator_property_map(component.begin(), get(boost::vertex_index, impl_->csr)));
   return std::all_of(vertices.begin(), vertices.end(), [&](VertexId vertex) {
     return component[vertex.value()] == component[vertices.front().value()];
   });

@@ -17,9 +17,9 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  struct Distances {                // by vertex
-    std::vector<int> links;         // fewest links from the source; -1: not reached
-    std::vector<Seconds> latency;   // least sum of latencies over the paths of so few links
+  struct Distances {               // by vertex
+    std::vector<int> links;        // fewest links from the source; -1: not reached
+    std::vector<Seconds> latency;  // least sum of latencies over the paths of so few links
   };
   [[nodiscard]] Distances distances_from(VertexId source) const;
 
@@ -36,8 +36,8 @@ class Graph {
 
 enum class Side : std::uint8_t { Source, Target, Neither };
 
-/// Most bandwidth from the vertices on the source's side to those on the target's, over any paths; by the theorem of
-/// max flow and min cut the least bandwidth of links whose removal parts the two.
+/// Most bandwidth from the vertices on the source's side to those on the target's, over any paths; by the
+/// theorem of max flow and min cut the least bandwidth of links whose removal parts the two.
 /// @param side  by vertex
 [[nodiscard]] BytesPerSecond largest_flow(const Topology& topology, std::span<const Side> side);
 

@@ -10,10 +10,10 @@
 namespace syncline {
 namespace {
 
-// Distances are measured from this many accelerators (fewer on graphs of millions of links, to stay within a second or
-// two), spread evenly over all and with the first and the last among them: exact where they are all, and on regular
-// fabrics, whose farthest pairs include one of those two (the corners of a mesh) or any accelerator at all (everything
-// else that is built here).
+// Distances are measured from this many accelerators (fewer on graphs of millions of links, to stay within a
+// second or two), spread evenly over all and with the first and the last among them: exact where they are
+// all, and on regular fabrics, whose farthest pairs include one of those two (the corners of a mesh) or any
+// accelerator at all (everything else that is built here).
 std::size_t sources_for(const Topology& topology) {
   constexpr std::size_t Most = 48, Fewest = 4, LinksWalked = 10'000'000;
   const std::size_t affordable = LinksWalked / std::max<std::size_t>(1, topology.links().size());
@@ -66,15 +66,16 @@ bool keeps_nodes_whole(const Split& split, std::size_t per_node) {
   return true;
 }
 
-/// The halves by order of the accelerators (nodes whole; of a single node, its accelerators), and of tori those across
-/// each dimension. The first are the weakest of a fat tree, whose subtrees are filled in order; the second of a torus;
-/// in all-to-all fabrics every split is the same.
+/// The halves by order of the accelerators (nodes whole; of a single node, its accelerators), and of tori
+/// those across each dimension. The first are the weakest of a fat tree, whose subtrees are filled in order;
+/// the second of a torus; in all-to-all fabrics every split is the same.
 std::vector<Split> canonical_splits(const Topology& topology) {
   const std::size_t count = topology.accelerators().size();
   const auto per_node = static_cast<std::size_t>(topology.shape().accelerators_per_node);
   const bool several_nodes = count > per_node;
   std::vector<Split> splits = halves_of_torus(topology.shape(), count);
-  if (several_nodes) std::erase_if(splits, [&](const Split& split) { return !keeps_nodes_whole(split, per_node); });
+  if (several_nodes)
+    std::erase_if(splits, [&](const Split& split) { return !keeps_nodes_whole(split, per_node); });
   splits.push_back(first_half(count, several_nodes ? per_node : 1));
   return splits;
 }
@@ -92,7 +93,8 @@ BytesPerSecond least_cut(const Topology& topology) {
   return *std::min_element(cuts.begin(), cuts.end());
 }
 
-/// Of the first accelerator: its own scale-out links, or its share of its NICs' links and no more than its host bus.
+/// Of the first accelerator: its own scale-out links, or its share of its NICs' links and no more than its
+/// host bus.
 BytesPerSecond injection_of_first(const Topology& topology) {
   const VertexId accelerator = topology.accelerators().front();
   BytesPerSecond direct, through_nics;
@@ -135,8 +137,8 @@ std::vector<Oversubscription> worst_by_level(const Topology& topology) {
 
 int count_of(const Topology& topology, VertexKind kind) {
   const auto vertices = topology.vertices();
-  return static_cast<int>(
-      std::count_if(vertices.begin(), vertices.end(), [&](const Vertex& vertex) { return vertex.kind == kind; }));
+  return static_cast<int>(std::count_if(vertices.begin(), vertices.end(),
+                                        [&](const Vertex& vertex) { return vertex.kind == kind; }));
 }
 
 }  // namespace
@@ -155,6 +157,8 @@ Measures measure(const Topology& topology) {
   return measures;
 }
 
-bool is_connected(const Topology& topology) { return Graph(topology).connects(topology.accelerators()); }
+bool is_connected(const Topology& topology) {
+  return Graph(topology).connects(topology.accelerators());
+}
 
 }  // namespace syncline

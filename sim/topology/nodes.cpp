@@ -1,8 +1,8 @@
 #include "sim/topology/nodes.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace syncline {
 namespace {
@@ -19,7 +19,8 @@ Nodes::Nodes(Topology& topology, const TopologySpec& spec)
       nics_per_node_(spec.nic ? static_cast<std::uint32_t>(spec.nic->per_node) : 0),
       has_nics_(spec.nic.has_value()),
       mesh_(spec.scale_up && spec.scale_up->kind == ScaleUpSpec::Kind::FullMesh) {
-  if (spec.scale_up && per_node_ > 1) scale_up_links_per_node_ = mesh_ ? per_node_ * (per_node_ - 1) : 2 * per_node_;
+  if (spec.scale_up && per_node_ > 1)
+    scale_up_links_per_node_ = mesh_ ? per_node_ * (per_node_ - 1) : 2 * per_node_;
   links_per_node_ = scale_up_links_per_node_ + (has_nics_ ? 2 * per_node_ : 0);
 
   const auto nodes = static_cast<std::uint32_t>(spec.accelerators) / per_node_;
@@ -29,7 +30,8 @@ Nodes::Nodes(Topology& topology, const TopologySpec& spec)
 void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t node) {
   std::vector<VertexId> accelerators;
   for (std::uint32_t i = 0; i < per_node_; ++i) {
-    accelerators.push_back(topology.add_vertex(VertexKind::Accelerator, fmt::format("node{}.gpu{}", node, i), node));
+    accelerators.push_back(
+        topology.add_vertex(VertexKind::Accelerator, fmt::format("node{}.gpu{}", node, i), node));
   }
   if (has_scale_up() && mesh_) {
     for (auto low = accelerators.begin(); low != accelerators.end(); ++low) {
@@ -62,7 +64,9 @@ std::uint32_t Nodes::endpoint_of(AcceleratorId id) const {
   return id.value() / per_node_ * nics_per_node_ + id.value() % per_node_ * nics_per_node_ / per_node_;
 }
 
-bool Nodes::same_node(AcceleratorId a, AcceleratorId b) const { return a.value() / per_node_ == b.value() / per_node_; }
+bool Nodes::same_node(AcceleratorId a, AcceleratorId b) const {
+  return a.value() / per_node_ == b.value() / per_node_;
+}
 
 AcceleratorId Nodes::peer_beside(AcceleratorId source, AcceleratorId target) const {
   return AcceleratorId(source.value() - source.value() % per_node_ + target.value() % per_node_);

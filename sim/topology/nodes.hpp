@@ -19,7 +19,8 @@ class Nodes {
 
   [[nodiscard]] bool has_scale_up() const { return scale_up_links_per_node_ > 0; }
   [[nodiscard]] bool same_node(AcceleratorId a, AcceleratorId b) const;
-  /// The accelerator beside `source` that has the same index in its node as `target`, and so the same NIC index.
+  /// The accelerator beside `source` that has the same index in its node as `target`, and so the same NIC
+  /// index.
   [[nodiscard]] AcceleratorId peer_beside(AcceleratorId source, AcceleratorId target) const;
 
   /// Appends the scale-up links between two accelerators of one node; nothing when they are equal.

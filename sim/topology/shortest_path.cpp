@@ -11,11 +11,14 @@ class ShortestPathRouter : public Router {
       : graph_(topology), accelerators_(topology.accelerators().begin(), topology.accelerators().end()) {}
 
   void route(AcceleratorId source, AcceleratorId target, std::vector<LinkId>& links) const override {
-    const std::vector<LinkId> path = graph_.shortest_path(accelerators_[source.value()], accelerators_[target.value()]);
+    const std::vector<LinkId> path =
+        graph_.shortest_path(accelerators_[source.value()], accelerators_[target.value()]);
     links.insert(links.end(), path.begin(), path.end());
   }
 
-  [[nodiscard]] std::string description() const override { return "a shortest path, by breadth-first search"; }
+  [[nodiscard]] std::string description() const override {
+    return "a shortest path, by breadth-first search";
+  }
 
  private:
   Graph graph_;

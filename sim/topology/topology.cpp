@@ -14,7 +14,8 @@ VertexId Topology::add_vertex(VertexKind kind, std::string name, std::uint32_t n
 }
 
 LinkId Topology::add_link(VertexId from, VertexId to, const LinkSpec& spec, LinkKind kind) {
-  SYNCLINE_CHECK(from.value() < vertices_.size() && to.value() < vertices_.size(), "a link needs two known ends");
+  SYNCLINE_CHECK(from.value() < vertices_.size() && to.value() < vertices_.size(),
+                 "a link needs two known ends");
   const LinkId id(links_.size());
   links_.push_back({from, to, spec.usable(), spec.bandwidth, spec.latency, kind});
   return id;

@@ -1,9 +1,9 @@
 // k-ary n-dimensional torus, routed dimension by dimension, the shorter way round.
-#include <algorithm>
-#include <cstdint>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
 
 #include "sim/topology/fabric.hpp"
 
@@ -13,8 +13,8 @@ namespace {
 /// One dimension. Cable x of a line joins coordinates x and x+1 (mod size); forward is upwards.
 struct Dimension {
   std::uint32_t size;
-  std::uint32_t stride;       // endpoints between neighbours along it
-  bool wrap;                  // with more than two: a dimension of 2 has one cable, not two
+  std::uint32_t stride;  // endpoints between neighbours along it
+  bool wrap;             // with more than two: a dimension of 2 has one cable, not two
   std::uint32_t first_link;
 
   [[nodiscard]] std::uint32_t cables() const { return wrap ? size : size - 1; }  // of a line
@@ -35,8 +35,8 @@ class Torus : public Fabric {
     std::uint32_t stride = 1;
     for (std::size_t k = 0; k < spec.shape.size(); ++k) {
       const auto size = static_cast<std::uint32_t>(spec.shape[k]);
-      dimensions_.push_back({size, stride, spec.wrap[k] && size > 2,
-                             static_cast<std::uint32_t>(topology.links().size())});
+      dimensions_.push_back(
+          {size, stride, spec.wrap[k] && size > 2, static_cast<std::uint32_t>(topology.links().size())});
       stride *= size;
       const Dimension& dimension = dimensions_.back();
       for (std::uint32_t line = 0; line < count / size; ++line) {
@@ -63,9 +63,10 @@ class Torus : public Fabric {
 
  private:
   /// Walks along one dimension until the target's coordinate; returns the endpoint reached.
-  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, std::uint32_t target, bool ties_upwards,
-                            std::vector<LinkId>& links) {
-    const std::uint32_t from = dimension.coordinate(at), to = dimension.coordinate(target), size = dimension.size;
+  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, std::uint32_t target,
+                            bool ties_upwards, std::vector<LinkId>& links) {
+    const std::uint32_t from = dimension.coordinate(at), to = dimension.coordinate(target),
+                        size = dimension.size;
     const std::uint32_t upwards = (to + size - from) % size, downwards = (from + size - to) % size;
     const bool up = !dimension.wrap ? to > from : upwards == downwards ? ties_upwards : upwards < downwards;
     const std::uint32_t first = dimension.first_link + 2 * dimension.line(at) * dimension.cables();
@@ -107,19 +108,23 @@ TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
   if (resolved.shape.empty()) resolved.shape = nearest_cube(endpoints, spec.dimensions);
   std::int64_t product = 1;
   for (const int size : resolved.shape) {
-    if (size < 1) refuse(fmt::format("scale-out.shape [{}]: sizes must be at least 1", fmt::join(spec.shape, ", ")));
+    if (size < 1)
+      refuse(fmt::format("scale-out.shape [{}]: sizes must be at least 1", fmt::join(spec.shape, ", ")));
     product = std::min<std::int64_t>(product * size, INT32_MAX);
   }
   if (product != endpoints) {
     refuse(fmt::format("scale-out.shape [{}] holds {}{} vertices, but there are {} to place",
-                       fmt::join(spec.shape, ", "), product == INT32_MAX ? "at least " : "", product, endpoints));
+                       fmt::join(spec.shape, ", "), product == INT32_MAX ? "at least " : "", product,
+                       endpoints));
   }
   if (resolved.wrap.empty()) resolved.wrap.assign(resolved.shape.size(), true);
   return resolved;
 }
 
-std::unique_ptr<const Fabric> build_torus(Topology& topology, const TorusSpec& spec, const Endpoints& endpoints) {
-  return std::make_unique<Torus>(topology, resolve_torus(spec, static_cast<int>(endpoints.vertices.size())), endpoints);
+std::unique_ptr<const Fabric> build_torus(Topology& topology, const TorusSpec& spec,
+                                          const Endpoints& endpoints) {
+  return std::make_unique<Torus>(topology, resolve_torus(spec, static_cast<int>(endpoints.vertices.size())),
+                                 endpoints);
 }
 
 }  // namespace syncline

@@ -1,11 +1,11 @@
+#include <doctest/doctest.h>
+
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
-
-#include <doctest/doctest.h>
 
 #include "sim/topology/measures.hpp"
 #include "tests/topology/specs.hpp"
@@ -50,8 +50,8 @@ TEST_CASE("a fabric has the switches and cables that its description asks for") 
   const std::vector<Row> rows = {
       {"one accelerator alone", nodes_of(1, 1), 0, 0},
       {"one node with a switch", nodes_of(8, 8), 1, 8},
-      {"one node, full mesh", nodes_of(4, 4, Kind::FullMesh), 0, 6},                       // 4·3/2
-      {"one node, one NIC for all", with_nics(nodes_of(4, 4), 1), 1, 4 + 4},               // NVLink, PCIe
+      {"one node, full mesh", nodes_of(4, 4, Kind::FullMesh), 0, 6},          // 4·3/2
+      {"one node, one NIC for all", with_nics(nodes_of(4, 4), 1), 1, 4 + 4},  // NVLink, PCIe
       {"one switch holds 64 NICs", fat_tree(64, 8, {}), 8 + 1, 64 + 64 + 64},
       // 4 leaves of 32; 4·32 uplinks fit 2 spines of 64 ports, 16 cables from each leaf to each
       {"two levels, parallel cables", fat_tree(128, 1, {}), 4 + 2, 128 + 128 + 128},
@@ -59,14 +59,15 @@ TEST_CASE("a fabric has the switches and cables that its description asks for") 
       {"three levels, radix 4", fat_tree(16, 1, {.levels = 3, .radix = 4}), 20, 16 + 3 * 16},
       // 48 down, 16 up: 2 leaves, 1 spine with 16 cables to each
       {"3:1 of 64 ports", fat_tree(96, 1, {.oversubscription = {3}}), 2 + 1, 96 + 96 + 32},
-      // 42 down, 21 up, 1 port unused: 5 leaves; 3 spines with 7 cables from each leaf (7 divides 21, 5·7 ≤ 64)
+      // 42 down, 21 up, 1 port unused: 5 leaves; 3 spines with 7 cables from each leaf (7 divides 21, 5·7 ≤
+      // 64)
       {"2:1 of 64 ports", fat_tree(210, 1, {.oversubscription = {2}}), 5 + 3, 210 + 210 + 5 * 21},
       // 16 nodes: 8 rail leaves with 16 NICs each and 32 uplinks, 8 cables to each of 4 spines
       {"rail-optimised", fat_tree(128, 8, {.rails = true}), 16 + 8 + 4, 128 + 128 + 128 + 256},
       // 64 nodes: two groups of 8 rail leaves, 32 NICs each
       {"rail-optimised, two groups", fat_tree(512, 8, {.rails = true}), 64 + 16 + 8, 4 * 512},
       {"torus", torus(64, {4, 4, 4}), 0, 3 * 64},
-      {"torus with dimensions of 2: one cable", torus(8, {2, 2, 2}), 0, 12},               // 3·4
+      {"torus with dimensions of 2: one cable", torus(8, {2, 2, 2}), 0, 12},  // 3·4
       {"torus with a dimension of 1: no cable", torus(3, {1, 3}), 0, 3},
       {"torus wrapped in one dimension", torus(12, {4, 3}, {false, true}), 0, 3 * 3 + 12},
       {"four dimensions", torus(81, {3, 3, 3, 3}), 0, 4 * 81},
@@ -98,8 +99,12 @@ TEST_CASE("a tree has as few levels as hold all NICs, and no switch has more cab
   };
   const std::vector<Row> rows = {
       {"2048 NICs: 64 leaves of 32, all ports used", 2048, 8, {}, {64, 32}},
-      {"2049 need a third level", 2049, 1, {}, {65, 3 * 32, 64}},  // 3 pods of 32 spines; 16 cables to each of 2·32
-      {"16384: 16 pods", 16384, 8, {}, {512, 512, 256}},           // 16384/64 cores with 64 ports
+      {"2049 need a third level",
+       2049,
+       1,
+       {},
+       {65, 3 * 32, 64}},                                 // 3 pods of 32 spines; 16 cables to each of 2·32
+      {"16384: 16 pods", 16384, 8, {}, {512, 512, 256}},  // 16384/64 cores with 64 ports
       {"16384 by rails", 16384, 8, {.rails = true}, {512, 512, 256}},
       {"oversubscribed in the middle", 512, 1, {.radix = 16, .oversubscription = {1, 3}}, {64, 48, 16}},
       {"more levels than needed", 128, 1, {.levels = 3}, {4, 4, 4}},
@@ -128,8 +133,9 @@ TEST_CASE("a torus without a shape comes as near to a cube as its size allows") 
     std::vector<int> shape;
   };
   const std::vector<Row> rows = {
-      {64, 3, {4, 4, 4}},  {128, 3, {4, 4, 8}},        {16384, 3, {16, 32, 32}}, {7, 3, {1, 1, 7}}, {1, 3, {1, 1, 1}},
-      {36, 2, {6, 6}},     {12, 1, {12}},              {256, 4, {4, 4, 4, 4}},   {96, 3, {4, 4, 6}},
+      {64, 3, {4, 4, 4}}, {128, 3, {4, 4, 8}},    {16384, 3, {16, 32, 32}},
+      {7, 3, {1, 1, 7}},  {1, 3, {1, 1, 1}},      {36, 2, {6, 6}},
+      {12, 1, {12}},      {256, 4, {4, 4, 4, 4}}, {96, 3, {4, 4, 6}},
   };
   for (const Row& row : rows) {
     TopologySpec spec = torus(row.accelerators, {});
@@ -191,7 +197,8 @@ TEST_CASE("accelerators are numbered node by node, each on its share of the node
 }
 
 TEST_CASE("what cannot be built is refused with the reason") {
-  constexpr double NaN = std::numeric_limits<double>::quiet_NaN(), Infinity = std::numeric_limits<double>::infinity();
+  constexpr double NaN = std::numeric_limits<double>::quiet_NaN(),
+                   Infinity = std::numeric_limits<double>::infinity();
   struct Row {
     TopologySpec spec;
     std::function<void(TopologySpec&)> spoil;
@@ -205,12 +212,15 @@ TEST_CASE("what cannot be built is refused with the reason") {
   const std::vector<Row> rows = {
       {good, [](auto& s) { s.accelerators = 0; }, "accelerators must be at least 1, not 0"},
       {good, [](auto& s) { s.accelerators = -8; }, "accelerators must be at least 1, not -8"},
-      {good, [](auto& s) { s.accelerators = 1'000'000'000; }, "accelerators must be at most 262144, not 1000000000"},
+      {good, [](auto& s) { s.accelerators = 1'000'000'000; },
+       "accelerators must be at most 262144, not 1000000000"},
       {good, [](auto& s) { s.accelerators_per_node = 0; }, "accelerators-per-node must be at least 1, not 0"},
-      {good, [](auto& s) { s.accelerators = 100; }, "accelerators-per-node (8) does not divide accelerators (100)"},
+      {good, [](auto& s) { s.accelerators = 100; },
+       "accelerators-per-node (8) does not divide accelerators (100)"},
       {good, [](auto& s) { s.nic->per_node = 3; }, "nic.per-node (3) must divide accelerators-per-node (8)"},
       {good, [](auto& s) { s.nic->per_node = 0; }, "nic.per-node (0) must divide accelerators-per-node (8)"},
-      {good, [](auto& s) { s.nic->per_node = 16; }, "nic.per-node (16) must divide accelerators-per-node (8)"},
+      {good, [](auto& s) { s.nic->per_node = 16; },
+       "nic.per-node (16) must divide accelerators-per-node (8)"},
       {good, [](auto& s) { s.nic.reset(); }, "a fat-tree connects NICs, and nodes have none; add nic"},
       {good, [](auto& s) { s.scale_up->link.efficiency = 1.01; },
        "scale-up.link.efficiency must be above 0 and at most 1, not 1.01"},
@@ -218,33 +228,45 @@ TEST_CASE("what cannot be built is refused with the reason") {
        "scale-up.link.efficiency must be above 0 and at most 1, not 0"},
       {good, [=](auto& s) { s.nic->host_bus.bandwidth = BytesPerSecond(NaN); },
        "nic.host-bus.bandwidth must be above 0, not nan B/s"},
-      {good, [](auto& s) { s.nic->host_bus.latency = Seconds(-1); }, "nic.host-bus.latency must be 0 or more, not -1 s"},
+      {good, [](auto& s) { s.nic->host_bus.latency = Seconds(-1); },
+       "nic.host-bus.latency must be 0 or more, not -1 s"},
       {good, tree([=](auto& t) { t.link.bandwidth = BytesPerSecond(Infinity); }),
        "scale-out.link.bandwidth must be above 0, not inf B/s"},
       {good, tree([](auto& t) { t.radix = 1; }), "scale-out.radix must be at least 2, not 1"},
-      {good, tree([](auto& t) { t.levels = -1; }), "scale-out.levels must be 0 (as few as needed) or more, not -1"},
+      {good, tree([](auto& t) { t.levels = -1; }),
+       "scale-out.levels must be 0 (as few as needed) or more, not -1"},
       {good, tree([](auto& t) { t.levels = 99; }), "scale-out.levels must be at most 16, not 99"},
       {good, tree([](auto& t) { t.levels = 1; }),
-       "a fat-tree of 1 levels and radix 64 is too small for 128 NICs; try levels: 2 (or 0: as few as needed)"},
+       "a fat-tree of 1 levels and radix 64 is too small for 128 NICs; try levels: 2 (or 0: as few as "
+       "needed)"},
       {good, tree([](auto& t) { t.radix = 3; }),  // one port up, one down: leaves never get fewer
        "a fat-tree of switches of radix 3 cannot be made large enough for 128 NICs; try a larger radix"},
-      {good, tree([](auto& t) { t.oversubscription = {0}; }), "scale-out.oversubscription must be above 0, not 0"},
-      {good, tree([](auto& t) { t.oversubscription = {1, -4}; }), "scale-out.oversubscription must be above 0, not -4"},
-      {good, tree([=](auto& t) { t.oversubscription = {NaN}; }), "scale-out.oversubscription must be above 0, not nan"},
+      {good, tree([](auto& t) { t.oversubscription = {0}; }),
+       "scale-out.oversubscription must be above 0, not 0"},
+      {good, tree([](auto& t) {
+         t.oversubscription = {1, -4};
+       }),
+       "scale-out.oversubscription must be above 0, not -4"},
+      {good, tree([=](auto& t) { t.oversubscription = {NaN}; }),
+       "scale-out.oversubscription must be above 0, not nan"},
       {good, tree([](auto& t) { t.oversubscription = {3.14159}; }),
-       "scale-out.oversubscription 3.14159 of level 1 is no ratio of whole ports of a switch of radix 64; near it is "
+       "scale-out.oversubscription 3.14159 of level 1 is no ratio of whole ports of a switch of radix 64; "
+       "near it is "
        "49:15 = 3.267"},
       {good, tree([](auto& t) { t.oversubscription = {1000}; }),
-       "scale-out.oversubscription 1000 of level 1 is no ratio of whole ports of a switch of radix 64; near it is "
+       "scale-out.oversubscription 1000 of level 1 is no ratio of whole ports of a switch of radix 64; near "
+       "it is "
        "63:1 = 63"},
       {nodes_of(16, 8), none,
        "2 nodes and no scale-out would be disconnected; add scale-out, or make it one node with "
        "accelerators-per-node: 16"},
       {nodes_of(8, 8), [](auto& s) { s.scale_up.reset(); },
-       "the 8 accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC that all share; "
+       "the 8 accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC that all "
+       "share; "
        "add scale-up"},
       {with_nics(nodes_of(8, 8), 2), [](auto& s) { s.scale_up.reset(); },
-       "the 8 accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC that all share; "
+       "the 8 accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC that all "
+       "share; "
        "add scale-up"},
       {torus(64, {4, 4, 5}), none, "scale-out.shape [4, 4, 5] holds 80 vertices, but there are 64 to place"},
       {torus(64, {0, 64}), none, "scale-out.shape [0, 64]: sizes must be at least 1"},
@@ -254,10 +276,12 @@ TEST_CASE("what cannot be built is refused with the reason") {
       {torus(64, {}), [](auto& s) { std::get<TorusSpec>(s.scale_out).dimensions = 0; },
        "a torus has 1 to 8 dimensions, not 0"},
       {all_to_all(4096, Mesh), none,
-       "a full-mesh of 4096 endpoints would have 16773120 links, more than the 4194304 that are built; try fabric: "
+       "a full-mesh of 4096 endpoints would have 16773120 links, more than the 4194304 that are built; try "
+       "fabric: "
        "ideal-switch"},
       {nodes_of(16384, 16384, ScaleUpSpec::Kind::FullMesh), none,
-       "full-mesh nodes of 16384 would have 268419072 links in all, more than the 4194304 that are built; try "
+       "full-mesh nodes of 16384 would have 268419072 links in all, more than the 4194304 that are built; "
+       "try "
        "scale-up.kind: switch"},
   };
   for (const Row& row : rows) {

@@ -1,8 +1,9 @@
-#include <string>
+#include "sim/topology/measures.hpp"
 
 #include <doctest/doctest.h>
 
-#include "sim/topology/measures.hpp"
+#include <string>
+
 #include "tests/topology/specs.hpp"
 
 namespace syncline {
@@ -12,10 +13,10 @@ TEST_CASE("diameter, latency, bisection and injection are those of the closed fo
   struct Row {
     std::string name;
     TopologySpec spec;
-    int diameter;        // links
-    double latency;      // us
-    double bisection;    // GB/s, one way
-    double injection;    // GB/s
+    int diameter;      // links
+    double latency;    // us
+    double bisection;  // GB/s, one way
+    double injection;  // GB/s
   };
   using Kind = ScaleUpSpec::Kind;
   const std::vector<Row> rows = {
@@ -28,19 +29,26 @@ TEST_CASE("diameter, latency, bisection and injection are those of the closed fo
       {"three levels", fat_tree(128, 1, {.radix = 8}), 8, 2 * 2 + 6 * 4, 64 * 10, 10},
       // 4 leaves of 32 with 8 cables up; half the leaves have 16
       {"4:1: a quarter", fat_tree(128, 8, {.radix = 40, .oversubscription = {4}}), 6, 20, 16 * 10, 10},
-      // one leaf of 48 and one of 16: of the lower 32, 16 reach their like on the first leaf, the others 12 cables
-      {"4:1, one leaf part full", fat_tree(64, 8, {.levels = 2, .oversubscription = {4}}), 6, 20, (16 + 12) * 10, 10},
-      // pods of 8 spines · 12 ports: 12 leaves of 8 down, 8 up each; spines 12 down, 4 up: 96 NICs, 32 up a pod
-      {"3:1 in the middle: a third", fat_tree(192, 1, {.radix = 16, .oversubscription = {1, 3}}), 8, 28, 32 * 10, 10},
-      {"both levels: 2:1 of 3:1", fat_tree(144, 1, {.radix = 12, .oversubscription = {2, 3}}), 8, 28, 12 * 10, 10},
+      // one leaf of 48 and one of 16: of the lower 32, 16 reach their like on the first leaf, the others 12
+      // cables
+      {"4:1, one leaf part full", fat_tree(64, 8, {.levels = 2, .oversubscription = {4}}), 6, 20,
+       (16 + 12) * 10, 10},
+      // pods of 8 spines · 12 ports: 12 leaves of 8 down, 8 up each; spines 12 down, 4 up: 96 NICs, 32 up a
+      // pod
+      {"3:1 in the middle: a third", fat_tree(192, 1, {.radix = 16, .oversubscription = {1, 3}}), 8, 28,
+       32 * 10, 10},
+      {"both levels: 2:1 of 3:1", fat_tree(144, 1, {.radix = 12, .oversubscription = {2, 3}}), 8, 28, 12 * 10,
+       10},
       // to the own rail 4 links; to another one 6, with less latency through the node than through a spine
       {"rails, one group", fat_tree(128, 8, {.rails = true}), 6, 2 * 1 + 2 * 2 + 2 * 4, 64 * 10, 10},
       {"rails, two groups", fat_tree(512, 8, {.rails = true}), 6, 2 * 2 + 4 * 4, 256 * 10, 10},
-      {"host bus narrower than its NIC", [] {
+      {"host bus narrower than its NIC",
+       [] {
          TopologySpec spec = fat_tree(64, 8, {});
          spec.nic->host_bus.bandwidth = BytesPerSecond(5e9);
          return spec;
-       }(), 4, 12, 32 * 5, 5},
+       }(),
+       4, 12, 32 * 5, 5},
       {"ring of 8: two cables", torus(8, {8}), 4, 4 * 4, 2 * 10, 20},
       {"torus 4x4x4: 2·n/longest", torus(64, {4, 4, 4}), 6, 24, 2 * 16 * 10, 60},
       {"torus 4x4x8", torus(128, {4, 4, 8}), 8, 32, 2 * 16 * 10, 60},

@@ -1,9 +1,9 @@
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
-
-#include <doctest/doctest.h>
 
 #include "sim/topology/shortest_path.hpp"
 #include "tests/topology/specs.hpp"
@@ -38,7 +38,8 @@ Loads shift_loads(const Topology& topology, std::size_t shift) {
   Loads loads;
   const std::size_t count = topology.accelerators().size();
   for (std::size_t i = 0; i < count; ++i) {
-    for (const LinkId id : topology.route(AcceleratorId(i), AcceleratorId((i + shift) % count))) ++loads[id.value()];
+    for (const LinkId id : topology.route(AcceleratorId(i), AcceleratorId((i + shift) % count)))
+      ++loads[id.value()];
   }
   return loads;
 }
@@ -56,7 +57,8 @@ TEST_CASE("every route is a path from source to target, without a detour where n
   struct Row {
     std::string name;
     TopologySpec spec;
-    bool shortest;  // false: rails move traffic inside the node first; nodes with scale-up on a torus offer short cuts
+    bool shortest;  // false: rails move traffic inside the node first; nodes with scale-up on a torus offer
+                    // short cuts
   };
   const std::vector<Row> rows = {
       {"scale-up switch", nodes_of(8, 8), true},
@@ -196,12 +198,14 @@ TEST_CASE("on rails, traffic leaves its node on the target's rail and uses no ot
   });
 }
 
-TEST_CASE("on rails, NICs of equal index of nearby nodes are one leaf apart, those of other nodes three switches") {
+TEST_CASE(
+    "on rails, NICs of equal index of nearby nodes are one leaf apart, those of other nodes three switches") {
   // Radix 8: 4 nodes a leaf. accelerator - NIC - leaf - NIC - accelerator, or leaf - spine - leaf.
   const Topology topology = build_topology(fat_tree(32, 4, {.radix = 8, .rails = true}));
   CHECK(topology.route(AcceleratorId(1), AcceleratorId(3 * 4 + 1)).size() == 4);
   CHECK(topology.route(AcceleratorId(1), AcceleratorId(4 * 4 + 1)).size() == 6);
-  CHECK(topology.route(AcceleratorId(1), AcceleratorId(3 * 4 + 2)).size() == 2 + 4);  // moved first, over the switch
+  CHECK(topology.route(AcceleratorId(1), AcceleratorId(3 * 4 + 2)).size() ==
+        2 + 4);  // moved first, over the switch
 }
 
 TEST_CASE("rails without scale-up go through the spines") {
@@ -226,7 +230,8 @@ TEST_CASE("a torus is walked in the order of its dimensions") {
 }
 
 TEST_CASE("on a torus, targets halfway round are reached both ways, so that each direction carries half") {
-  // A ring of 4, each to its opposite: even coordinates go up over two links, odd ones down: 8 hops on 8 links.
+  // A ring of 4, each to its opposite: even coordinates go up over two links, odd ones down: 8 hops on 8
+  // links.
   const Topology ring = build_topology(torus(4, {4}));
   const Loads loads = shift_loads(ring, 2);
   CHECK(loads.size() == 8);

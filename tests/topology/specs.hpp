@@ -1,5 +1,6 @@
-// Descriptions that the tests build. Round figures, so that results can be checked by hand: scale-up 100 GB/s, host bus
-// 50 GB/s, every fabric cable 10 GB/s; latencies 1, 2 and 4 us, so that a sum tells which links were taken.
+// Descriptions that the tests build. Round figures, so that results can be checked by hand: scale-up 100
+// GB/s, host bus 50 GB/s, every fabric cable 10 GB/s; latencies 1, 2 and 4 us, so that a sum tells which
+// links were taken.
 #pragma once
 
 #include <utility>
@@ -14,7 +15,8 @@ inline const LinkSpec HostBus{BytesPerSecond(50e9), 1.0, Seconds(2e-6)};
 inline const LinkSpec Cable{BytesPerSecond(10e9), 1.0, Seconds(4e-6)};
 
 /// Nodes with a scale-up of the given kind and no fabric.
-inline TopologySpec nodes_of(int accelerators, int per_node, ScaleUpSpec::Kind kind = ScaleUpSpec::Kind::Switch) {
+inline TopologySpec nodes_of(int accelerators, int per_node,
+                             ScaleUpSpec::Kind kind = ScaleUpSpec::Kind::Switch) {
   TopologySpec spec;
   spec.name = "test";
   spec.accelerators = accelerators;

@@ -79,7 +79,7 @@ std::string flow_text(const ConfigNode& node) {
   return "~";
 }
 
-constexpr std::size_t LineWidth = 110;  // characters of a block that is still printed in one line
+constexpr std::size_t LineWidth = 120;  // characters of a block that is still printed in one line
 
 void print_block(const ConfigNode& map, std::size_t indent, std::string& out) {
   const std::string margin(indent, ' ');

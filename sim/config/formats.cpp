@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "sim/core/units.hpp"
-#include "sim/report/summary.hpp"
+#include "sim/report/metric_table.hpp"
 
 namespace syncline {
 
@@ -165,6 +165,49 @@ Codec kept_word_codec(std::string& word, const std::vector<std::string>& words) 
   });
 }
 
+/// A count whose 0 means "not given", and is not printed.
+Codec given_count_codec(int& count, Limits limits) {
+  Codec given = codec(count, limits);
+  given.write = [&count, write = given.write] { return count == 0 ? ConfigNode{} : write(); };
+  return given;
+}
+
+/// A value of a metric in its own unit: a time, a size, a rate of compute, or a plain number.
+Codec metric_value_codec(double& value, const std::string& metric, Limits limits) {
+  // `use` gets the codec of that kind; the value passes through a quantity of its own.
+  const auto as = [&value]<class Quantity>(Quantity quantity, Limits bounds, const auto& use) {
+    use(codec(quantity, bounds));
+    value = quantity.si();
+  };
+  const auto by_unit = [&value, &metric, limits, as](const auto& use) {
+    const std::vector<std::string> known = metric_names();
+    if (std::ranges::find(known, metric) == known.end()) return;  // reported where the metric stands
+    switch (find_metric(metric).unit) {
+      case MetricUnit::Time: return as(Seconds(value), limits, use);
+      case MetricUnit::Size: return as(Bytes(value), limits, use);
+      case MetricUnit::FlopRate: return as(FlopPerSecond(value), limits, use);
+      case MetricUnit::Share:
+      case MetricUnit::TokenRate: return use(codec(value, limits));
+    }
+  };
+  return {"a value with the metric's unit",
+          [by_unit](const ConfigValue& node) { by_unit([&node](const Codec& unit) { unit.read(node); }); },
+          [by_unit] {
+            ConfigNode node;
+            by_unit([&node](const Codec& unit) { node = unit.write(); });
+            return node;
+          }};
+}
+Codec metric_value_codec(std::optional<double>& value, const std::string& metric, Limits limits) {
+  return {"a value with the metric's unit",
+          [&value, &metric, limits](const ConfigValue& node) {
+            metric_value_codec(value.emplace(), metric, limits).read(node);
+          },
+          [&value, &metric, limits] {
+            return value ? metric_value_codec(*value, metric, limits).write() : ConfigNode{};
+          }};
+}
+
 /// `metric: {value: .., within: ..}` and `metric: {at-least: .., at-most: ..}`.
 Codec expect_codec(std::vector<Expectation>& expect) {
   const auto read = [&expect](const ConfigValue& value) {
@@ -200,7 +243,7 @@ Codec expect_codec(std::vector<Expectation>& expect) {
 // --- the formats ---------------------------------------------------------------------------------------------------
 
 Fields fields_of(LinkSpec& link) {
-  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, Share),
+  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, UpToOne),
           required("latency", link.latency)};
 }
 
@@ -251,20 +294,20 @@ Fields fields_of(Device& device) {
           optional("source", device.source),
           required("memory", device.memory),
           required_block("hbm", {required("bandwidth", device.hbm_bandwidth),
-                                 optional("efficiency", device.hbm_efficiency, Share)}),
+                                 optional("efficiency", device.hbm_efficiency, UpToOne)}),
           {"peak", true, peak_codec(device.peak)},
           optional("sustained-clock", device.sustained_clock, AboveZero),
-          required_block("gemm", {required("plateau", gemm.plateau, Share),
+          required_block("gemm", {required("plateau", gemm.plateau, UpToOne),
                                   {"tile", false, tile_codec(gemm.tile_m, gemm.tile_n)},
                                   {"small-tile", false, tile_codec(gemm.small_m, gemm.small_n)},
-                                  optional("small-rate", gemm.small_rate, Share),
+                                  optional("small-rate", gemm.small_rate, UpToOne),
                                   required("units", gemm.units),
                                   optional("k-half", gemm.k_half, FromZero)}),
-          required_block("attention", {required("forward", device.attention_forward, Share),
-                                       required("backward", device.attention_backward, Share)}),
+          required_block("attention", {required("forward", device.attention_forward, UpToOne),
+                                       required("backward", device.attention_backward, UpToOne)}),
           optional("kernel-gap", device.kernel_gap),
           optional("launch", device.launch),
-          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, Share),
+          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, UpToOne),
           optional("reserve", device.reserve, FromZero)};
 }
 
@@ -284,14 +327,17 @@ Fields fields_of(ModelSpec& model) {
 
 Fields fields_of(PublishedFigure& figure) {
   return {{"metric", true, kept_word_codec(figure.metric, metric_names())},
-          required("value", figure.value, AboveZero),
-          optional("accelerators", figure.accelerators, Accelerators),
+          {"value", true, metric_value_codec(figure.value, figure.metric, AboveZero)},
+          {"accelerators", false, given_count_codec(figure.accelerators, Accelerators)},
           required("source", figure.source)};
 }
 
 Fields fields_of(Expectation& expectation) {
-  return {optional("value", expectation.value, AnyNumber), optional("within", expectation.within, FromZero),
-          optional("at-least", expectation.at_least, AnyNumber), optional("at-most", expectation.at_most, AnyNumber)};
+  const auto field = [&expectation](std::string_view key, std::optional<double>& value, Limits limits) {
+    return Field{key, false, metric_value_codec(value, expectation.metric, limits)};
+  };
+  return {field("value", expectation.value, AnyNumber), field("within", expectation.within, FromZero),
+          field("at-least", expectation.at_least, AnyNumber), field("at-most", expectation.at_most, AnyNumber)};
 }
 
 Fields fields_of(Scenario& scenario) {

@@ -2,7 +2,7 @@
 //
 //   Fields fields_of(LinkSpec& link) {
 //     return {required("bandwidth", link.bandwidth, AboveZero),
-//             optional("efficiency", link.efficiency, Share),
+//             optional("efficiency", link.efficiency, UpToOne),
 //             required("latency", link.latency)};
 //   }
 //
@@ -68,7 +68,7 @@ inline constexpr Limits AnyNumber{};
 inline constexpr Limits AboveZero{.low = 0, .above_low = true};
 inline constexpr Limits FromZero{.low = 0};
 inline constexpr Limits FromOne{.low = 1};
-inline constexpr Limits Share{.low = 0, .high = 1, .above_low = true};
+inline constexpr Limits UpToOne{.low = 0, .high = 1, .above_low = true};
 
 // --- codecs of plain values ----------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ template <class Item, class... Options>
           [&values, options...] {
             std::vector<ConfigNode> items;
             for (Item item : values) items.push_back(codec(item, options...).write());
-            return list_node(std::move(items));
+            return items.empty() ? ConfigNode{} : list_node(std::move(items));
           }};
 }
 

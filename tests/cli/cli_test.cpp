@@ -151,7 +151,7 @@ TEST_SUITE("cli: bad input") {
 
   TEST_CASE("a full disk is the environment's fault, exit code 3") {
     const Folder folder;
-    for (const std::string arguments : {"show " + Tiny, "schedule " + Tiny, std::string("topology small-tree")}) {
+    for (const std::string& arguments : {"show " + Tiny, "schedule " + Tiny, std::string("topology small-tree")}) {
       CAPTURE(arguments);
       const Outcome outcome = run(folder, arguments, "/dev/full");
       CHECK(outcome.code == 3);
@@ -248,7 +248,7 @@ TEST_SUITE("cli: results") {
     const Outcome outcome = run(folder, "run " + Tiny + " --set expect.mfu.at-least=0.99");
     CHECK(outcome.code == 1);
     CHECK(contains(outcome.err, "tiny-16: mfu is "));
-    CHECK(contains(outcome.err, "expected at least 99 %"));
+    CHECK(contains(outcome.err, "expected at least 99.0 %"));
     CHECK(outcome.out != "");
   }
 

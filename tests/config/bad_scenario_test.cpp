@@ -85,15 +85,13 @@ TEST_SUITE("scenario: bad input") {
     const std::string units =
         "(units: bps, kbps, Mbps, Gbps, Tbps, Bps, kBps, MBps, GBps, TBps, B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, "
         "GiB/s)";
-    const std::string path = "s.yaml:7:56: error: \"topology.scale-out.link.bandwidth\": ";
-    const auto line = [](const std::string& value) {
-      return "\n    7 |   scale-out: {kind: fat-tree, radix: 8, link: {bandwidth: " + value +
-             ", latency: 1us}}\n      |                                                         ^";
-    };
-    const auto row = [&](const char* name, const std::string& value, const std::string& message) {
-      std::string place = path;
-      place.replace(place.find("56"), 2, "57");
-      return Row{name, "400Gbps", value, place + message + line(value)};
+    const auto row = [](const char* name, const std::string& value, const std::string& message) {
+      // Of a list, the key has the caret.
+      const int column = value.front() == '[' ? 48 : 59;
+      return Row{name, "400Gbps", value,
+                 "s.yaml:7:" + std::to_string(column) + ": error: \"topology.scale-out.link.bandwidth\": " + message +
+                     "\n    7 |   scale-out: {kind: fat-tree, radix: 8, link: {bandwidth: " + value +
+                     ", latency: 1us}}\n      | " + std::string(static_cast<std::size_t>(column) - 1, ' ') + "^"};
     };
     check_rows({
         row("no unit", "400", "\"400\" lacks a unit; write it as in \"400Gbps\" " + units),
@@ -101,7 +99,7 @@ TEST_SUITE("scenario: bad input") {
             "unit \"GB\" in \"400GB\" is not one of " + units.substr(8, units.size() - 9)),
         row("zero", "0Gbps", "\"0Gbps\" must be above 0"),
         row("negative", "-1Gbps", "\"-1Gbps\" is negative; a bandwidth must not be"),
-        row("nan", "nan", "\"nan\" is out of range; expected a bandwidth such as \"400Gbps\""),
+        row("nan", "nan", "\"nan\" is not a finite number; expected a bandwidth such as \"400Gbps\""),
         row("infinite", "1e999Gbps", "\"1e999Gbps\" is out of range; expected a bandwidth such as \"400Gbps\""),
         row("word", "fast", "\"fast\" is not a number; expected a bandwidth such as \"400Gbps\""),
         row("list", "[1Gbps]", "expected a bandwidth such as \"400Gbps\", found a list"),
@@ -141,11 +139,15 @@ TEST_SUITE("scenario: bad input") {
         last("scalar for a block", "parallel: 4", 11, "\"parallel\": expected a block of keys, found a single value"),
         last("published share", "published: [{metric: mfu, value: -1, source: x}]", 34,
              "\"published[0].value\": \"-1\" must be above 0"),
+        last("published time without unit", "published: [{metric: step-time, value: 2, source: x}]", 40,
+             "\"published[0].value\": \"2\" lacks a unit; write it as in \"5us\" (units: s, ms, us, ns, min, h)"),
+        last("size for a time", "expect: {step-time: {at-most: 2GB}}", 31,
+             "\"expect.step-time.at-most\": unit \"GB\" in \"2GB\" is not one of s, ms, us, ns, min, h"),
         last("expectation without tolerance", "expect: {mfu: {value: 0.4}}", 10,
              "\"expect.mfu\": expected either value and within, or at-least and at-most or one of them"),
         last("expectation of both kinds", "expect: {mfu: {value: 1, within: 1, at-least: 0}}", 10,
              "\"expect.mfu\": expected either value and within, or at-least and at-most or one of them"),
-        last("nan expected", "expect: {mfu: {at-least: nan}}", 26, "\"expect.mfu.at-least\": \"nan\" is out of range"),
+        last("nan expected", "expect: {mfu: {at-least: nan}}", 26, "\"expect.mfu.at-least\": \"nan\" is not a finite number"),
     });
   }
 

@@ -81,7 +81,7 @@ published:
 - {metric: tokens-per-s-per-accelerator, value: 6667, accelerators: 8, source: a paper}
 - {metric: mfu, value: 0.4, source: another}
 expect:
-  step-time: {at-most: 2}
+  step-time: {at-most: 2s}
   mfu: {value: 0.4, within: 0.1}
 )");
     use_test_data();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/simgrid/simgrid_backend.hpp"
+#include "sim/report/metrics.hpp"
 #include "sim/schedule/check.hpp"
 #include "sim/sharding/fsdp.hpp"
 #include "tests/support/small_schedules.hpp"
@@ -170,15 +171,18 @@ RunResult run(const FsdpPlan& plan, const FsdpOptions& options) {
 
 TEST_CASE(
     "four layers of 3 ms gather and 5 ms forward take 32 ms without prefetch and 23 ms with one ahead") {
-  // Without: 4 (3 + 5). With one ahead only the first gather shows: 3 + 4 · 5. Two ahead gain nothing more.
+  // Without: 4 (3 + 5), all four gathers exposed. With one ahead only the first shows: 3 + 4 · 5. Two ahead
+  // gain nothing more.
   struct Row {
     int prefetch;
-    double step;
+    double step, exposed;
   };
-  for (const Row& row : {Row{0, 32e-3}, Row{1, 23e-3}, Row{2, 23e-3}}) {
+  for (const Row& row : {Row{0, 32e-3, 12e-3}, Row{1, 23e-3, 3e-3}, Row{2, 23e-3, 3e-3}}) {
     CAPTURE(row.prefetch);
     const RunResult result = run(layers_only(4, false), {.forward_prefetch = row.prefetch});
     CHECK(result.step_time.si() == doctest::Approx(row.step).epsilon(1e-9));
+    const Metrics metrics = compute_metrics(result.timeline, {}, FlopPerSecond(0));
+    CHECK(metrics.mean.exposed.si() == doctest::Approx(row.exposed).epsilon(1e-9));
   }
 }
 

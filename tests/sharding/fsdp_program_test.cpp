@@ -28,9 +28,14 @@ FsdpPlan layers_only(int layers, bool backward) {
   plan.works = {fixed_work("forward", 5_ms), fixed_work("backward", 10_ms)};
   for (int layer = 0; layer < layers; ++layer) {
     plan.units.push_back({"layer", 6_MB, 12_MB});
-    FsdpStage stage{"layer", Phase::Forward, layer, WorkId(0), static_cast<std::size_t>(layer), true, true};
-    stage.memory = {{MemoryCategory::Activations, 1_MB}};
-    plan.stages.push_back(stage);
+    plan.stages.push_back({.name = "layer",
+                           .layer = layer,
+                           .work = WorkId(0),
+                           .unit = static_cast<std::size_t>(layer),
+                           .gather = true,
+                           .release = true,
+                           .gradients = {},
+                           .memory = {{MemoryCategory::Activations, 1_MB}}});
   }
   for (int layer = layers - 1; backward && layer >= 0; --layer) {
     FsdpStage stage = plan.stages[static_cast<std::size_t>(layer)];

@@ -28,7 +28,7 @@ constexpr std::array<MarkStyle, MarkCount> Styles{{
     {"█", "\x1b[34m", "forward"},
     {"▓", "\x1b[32m", "backward"},
     {"▒", "\x1b[35m", "optimizer, other"},
-    {"▄", "\x1b[36m", "communication"},
+    {"▄", "\x1b[36m", "communication (lower: in part)"},
     {"░", "\x1b[31m", "waiting for other ranks"},
     {"·", "\x1b[90m", "idle"},
 }};
@@ -58,12 +58,25 @@ struct Cell {
   std::string text;                       // of a layer number, in place of the glyph
 
   [[nodiscard]] Mark mark() const {
-    std::array<double, MarkCount> filled = share;
-    filled[Idle] = 1;
-    for (std::size_t mark = 0; mark < Idle; ++mark) filled[Idle] -= share[mark];
-    filled[Idle] -= 1e-9;  // an op that fills half of a cell is drawn, however its times were rounded
-    return static_cast<Mark>(std::max_element(filled.begin(), filled.end()) - filled.begin());
+    const auto longest = std::max_element(share.begin(), share.end());
+    const auto mark = static_cast<Mark>(longest - share.begin());
+    if (mark == Moving && *longest >= LeastShown) return Moving;
+    double busy = 0;
+    for (const double part : share) busy += part;
+    return *longest >= 1 - busy - Rounding ? mark : Idle;
   }
+
+  // Short transfers would vanish beside long idle times: their height tells how much of the cell they fill.
+  [[nodiscard]] std::string_view glyph() const {
+    static constexpr std::array<std::string_view, 4> Heights{"▁", "▂", "▃", "▄"};
+    if (!text.empty()) return text;
+    if (mark() != Moving) return Styles[mark()].glyph;
+    return Heights[std::min<std::size_t>(3, static_cast<std::size_t>((share[Moving] + Rounding) * 4))];
+  }
+
+ private:
+  static constexpr double LeastShown = 0.01;  // of a cell
+  static constexpr double Rounding = 1e-9;    // an op that fills half of a cell is drawn, however its times were rounded
 };
 
 struct Row {
@@ -178,7 +191,7 @@ class Picture {
       used_[mark] = true;
       if (mark != run_mark && !run.empty()) out += painted(run_mark, std::exchange(run, ""));
       run_mark = mark;
-      run += cell.text.empty() ? Styles[mark].glyph : std::string_view(cell.text);
+      run += cell.glyph();
     }
     return out + painted(run_mark, run);
   }

@@ -15,7 +15,8 @@ struct GanttOptions {
 };
 
 /// One row a rank and stream, of exactly `columns` characters; time axis and legend below. A cell shows what took most
-/// of its time, idle included; layer numbers stand where an op is wide enough.
+/// of its time, idle included, but communication also when it took less: lower, and from a hundredth on. Layer numbers
+/// stand where an op is wide enough.
 /// @throws std::invalid_argument when `columns` is below 40
 [[nodiscard]] std::string gantt(const Timeline& timeline, const GanttOptions& options);
 

@@ -133,22 +133,20 @@ std::string group_table(const RunSummary& run) {
 
 std::string published_table(const RunSummary& run) {
   if (run.published.empty()) return "";
-  Rows rows{{"", "published", "simulated", "error", "measured on", "source"}};
+  Rows rows{{"", "published", "simulated", "error", "measured on"}};
+  std::vector<std::string> sources;
   for (const ClaimSummary& claim : run.published) {
     const PublishedFigure& figure = claim.published;
     const MetricInfo& metric = find_metric(figure.metric);
     rows.push_back({std::string(metric.label), to_text(metric, figure.value),
                     claim.simulated ? to_text(metric, *claim.simulated) : "unknown",
                     claim.error ? signed_percent(*claim.error) : NoNumber,
-                    claim.other_size ? fmt::format("{} (not {})", figure.accelerators, run.ranks) : "as many here", figure.source});
+                    claim.other_size ? fmt::format("{}, not {}", figure.accelerators, run.ranks) : "as many here"});
+    if (!figure.source.empty() && std::find(sources.begin(), sources.end(), figure.source) == sources.end())
+      sources.push_back(figure.source);
   }
-  std::string text = heading("Against published figures");
-  const std::string table = aligned(rows, "lrrrll");
-  for (std::size_t start = 0; start < table.size();) {  // sources are cut at the edge of the page
-    const std::size_t end = table.find('\n', start);
-    text += clipped(std::string_view(table).substr(start, end - start), Columns) + "\n";
-    start = end + 1;
-  }
+  std::string text = heading("Against published figures") + aligned(rows, "lrrrl");
+  for (const std::string& source : sources) text += clipped("  source: " + source, Columns) + "\n";
   return text;
 }
 

@@ -57,8 +57,8 @@ TEST_CASE("a step of two ranks is drawn to scale") {
         "               ┬─────────┬─────────┬─────────\n"
         "     time [ms] 0         10        20\n"
         "█ forward   ▓ backward   ▒ optimizer, other\n"
-        "▄ communication   ░ waiting for other ranks\n"
-        "· idle   3 layer\n");
+        "▄ communication (lower: in part)\n"
+        "░ waiting for other ranks   · idle   3 layer\n");
 }
 
 TEST_CASE("rows are as wide as asked, whatever the labels are") {
@@ -85,6 +85,18 @@ TEST_CASE("colour is added only when asked and changes nothing else") {
   CHECK(plain.find('\x1b') == std::string::npos);
   CHECK(coloured.find("\x1b[34m█") != std::string::npos);
   CHECK(without_colour(coloured) == plain);
+}
+
+TEST_CASE("short communication is drawn as low as it is short") {
+  // 30 cells of 1 ms: gathers of 0.005, 0.2, 0.25, 0.5, 0.75 and 1 ms at the begin of a cell each, waiting 0.4 and 0.6 ms.
+  TimelineExample example;
+  const double lengths[] = {0.005, 0.2, 0.25, 0.5, 0.75, 1};
+  for (int i = 0; i < 6; ++i) example.collective(0, "all-gather", i, i, i + lengths[i]);
+  example.collective(0, "all-gather", 7, 7.4, 7.4).collective(0, "all-gather", 8, 8.6, 8.6);
+  example.compute(0, 10, 10.4).compute(0, 11, 11.5).compute(0, 12, 30);
+  const auto rows = lines(gantt(example, {.columns = 45}));
+  CHECK(rows.at(0) == "rank 0 gather  ·▁▂▃▄▄··░·····················");
+  CHECK(rows.at(1) == "rank 0 compute ···········▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒");
 }
 
 TEST_CASE("the picture says which ranks it leaves out") {

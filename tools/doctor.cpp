@@ -1,14 +1,13 @@
 // `syncline doctor`: versions, what is built in, what this machine has.
+#include <fmt/format.h>
+#include <spdlog/version.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/version.hpp>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/version.h>
-#include <zlib.h>
-
 #include <thread>
 
 #include "backends/simgrid/simgrid_backend.hpp"
@@ -20,13 +19,18 @@
 namespace syncline {
 namespace {
 
-void print(std::string_view name, const std::string& text) { fmt::print("  {:<14}{}\n", name, text); }
+void print(std::string_view name, const std::string& text) {
+  fmt::print("  {:<14}{}\n", name, text);
+}
 
-std::string version_text(int major, int minor, int patch) { return fmt::format("{}.{}.{}", major, minor, patch); }
+std::string version_text(int major, int minor, int patch) {
+  return fmt::format("{}.{}.{}", major, minor, patch);
+}
 
 std::string system_text() {
   utsname system{};
-  return uname(&system) == 0 ? fmt::format("{} {} {}", system.sysname, system.release, system.machine) : "unknown";
+  return uname(&system) == 0 ? fmt::format("{} {} {}", system.sysname, system.release, system.machine)
+                             : "unknown";
 }
 
 Bytes machine_memory() {
@@ -36,12 +40,15 @@ Bytes machine_memory() {
 class Doctor : public Subcommand {
  public:
   std::string name() const override { return "doctor"; }
-  std::string summary() const override { return "Print versions, what is built in, and what this machine has"; }
+  std::string summary() const override {
+    return "Print versions, what is built in, and what this machine has";
+  }
   std::string example() const override { return "  syncline doctor"; }
   void add_options(CLI::App&) override {}
   ExitCode run() override {
     fmt::print("syncline {}\n", build::Version);
-    print("build", fmt::format("{}, {}{}", build::Type, build::Compiler, build::Sanitized ? ", sanitized" : ""));
+    print("build",
+          fmt::format("{}, {}{}", build::Type, build::Compiler, build::Sanitized ? ", sanitized" : ""));
     print("backends", simgrid_version());
     fmt::print("libraries\n");
     print("boost", version_text(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
@@ -66,6 +73,8 @@ class Doctor : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_doctor() { return std::make_unique<Doctor>(); }
+std::unique_ptr<Subcommand> make_doctor() {
+  return std::make_unique<Doctor>();
+}
 
 }  // namespace syncline

@@ -1,9 +1,9 @@
 // The program `syncline`. Only here are errors caught and turned into exit codes.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -27,8 +27,8 @@ void check_subcommand(int argc, char** argv, const Subcommands& subcommands) {
     throw InputError({{}, unknown_name("subcommand", argv[1], names)});
 }
 
-/// The subcommand that the arguments choose, its options filled in; nullptr when help or the version was asked for and
-/// is printed.
+/// The subcommand that the arguments choose, its options filled in; nullptr when help or the version was
+/// asked for and is printed.
 Subcommand* parse_arguments(int argc, char** argv, const Subcommands& subcommands) {
   CLI::App app("Syncline simulates the training of a model on a cluster of accelerators.", "syncline");
   app.require_subcommand(1);
@@ -50,8 +50,9 @@ Subcommand* parse_arguments(int argc, char** argv, const Subcommands& subcommand
       return nullptr;
     }
     const bool known = argc >= 2 && argv[1][0] != '-';
-    throw InputError({{}, fmt::format("{}; see syncline {}--help", error.what(),
-                                      known ? std::string(argv[1]) + " " : "")});
+    throw InputError(
+        {{},
+         fmt::format("{}; see syncline {}--help", error.what(), known ? std::string(argv[1]) + " " : "")});
   }
   return chosen;
 }
@@ -60,13 +61,16 @@ ExitCode run_program(int argc, char** argv) {
   const Subcommands subcommands = make_subcommands();
   Subcommand* const chosen = parse_arguments(argc, argv, subcommands);
   const ExitCode code = chosen == nullptr ? Done : chosen->run();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw EnvironmentError("cannot write to standard output");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw EnvironmentError("cannot write to standard output");
   return code;
 }
 
 ExitCode report_bug(const char* what) {
-  fmt::print(stderr, "syncline {}: this is a bug in syncline: {}\n"
-             "please report it with the command line and the files it names\n", build::Version, what);
+  fmt::print(stderr,
+             "syncline {}: this is a bug in syncline: {}\n"
+             "please report it with the command line and the files it names\n",
+             build::Version, what);
   return OurBug;
 }
 

@@ -1,12 +1,14 @@
 #include "tools/options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 
 namespace syncline {
 
 void add_set_option(CLI::App& app, std::vector<std::string>& assignments, const std::string& example) {
-  app.add_option("--set", assignments, fmt::format("Change a value of the file, as in {}; repeatable", example))
+  app.add_option("--set", assignments,
+                 fmt::format("Change a value of the file, as in {}; repeatable", example))
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }

@@ -31,15 +31,17 @@ Question read_schedule_question(const std::string& file, const std::vector<Overr
                                 const ScheduleCluster& where) {
   if (!overrides.empty()) refuse(file, "is a schedule; --set changes scenarios only");
   if (where.topology.empty())
-    refuse(file, "is a schedule, which does not say what it runs on; add --topology with a name or file, such as "
-                 "--topology dgx-h100");
+    refuse(file,
+           "is a schedule, which does not say what it runs on; add --topology with a name or file, such as "
+           "--topology dgx-h100");
   Schedule schedule = read_schedule(read_text_file(file, LargestScheduleFile), file);
   check_sound(schedule, file);
   const TopologySpec topology = load_topology(where.topology);
   if (schedule.world_size() > static_cast<std::size_t>(topology.accelerators))
     refuse(file, fmt::format("has {} ranks, more than the {} accelerators of topology {}; give a larger one",
                              schedule.world_size(), topology.accelerators, topology.name));
-  Cluster cluster = cluster_for(schedule, topology, load_device(where.device));
+  Cluster cluster =
+      cluster_for(schedule, topology, load_device(where.device.empty() ? "ideal" : where.device));
   return {file, std::nullopt, std::move(schedule), std::move(cluster)};
 }
 
@@ -57,9 +59,15 @@ bool is_schedule_file(const std::string& file) {
   return stream.read(start.data(), static_cast<std::streamsize>(start.size())) && start == ScheduleTextHeader;
 }
 
-Question read_question(const std::string& file, const std::vector<Override>& overrides, const ScheduleCluster& where) {
+Question read_question(const std::string& file, const std::vector<Override>& overrides,
+                       const ScheduleCluster& where) {
   if (is_schedule_file(file)) return read_schedule_question(file, overrides, where);
   Scenario scenario = load_scenario(file, overrides);
+  if (!where.topology.empty() || !where.device.empty())
+    refuse(
+        file,
+        "is no schedule, and a scenario says itself what it runs on; change that by --set topology=NAME or "
+        "--set device=NAME");
   Schedule schedule = make_schedule(scenario);
   const std::vector<std::string> wrong = check_schedule(schedule);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());

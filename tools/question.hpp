@@ -21,8 +21,8 @@ struct Question {
 
 /// Where a schedule file runs; a scenario says so itself.
 struct ScheduleCluster {
-  std::string topology;        // name or file
-  std::string device = "ideal";
+  std::string topology;  // name or file
+  std::string device;    // name or file; empty: ideal
 };
 
 /// The schedule that a scenario asks for.

@@ -1,8 +1,8 @@
 // `syncline run`: simulates scenarios or schedules and shows what came out.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
 #include <stdexcept>
 
 #include "backends/simgrid/simgrid_backend.hpp"
@@ -60,9 +60,10 @@ std::string limits_text(const Expectation& expected) {
 void report_expectations(const RunSummary& summary) {
   for (const ExpectationSummary& item : summary.expect)
     if (!item.holds)
-      spdlog::error("{}: {} is {}, expected {}", summary.context.scenario, item.expected.metric,
-                    item.simulated ? metric_text(item.expected.metric, *item.simulated) : "not known in this run",
-                    limits_text(item.expected));
+      spdlog::error(
+          "{}: {} is {}, expected {}", summary.context.scenario, item.expected.metric,
+          item.simulated ? metric_text(item.expected.metric, *item.simulated) : "not known in this run",
+          limits_text(item.expected));
 }
 
 /// @throws std::logic_error when the result breaks physics: that is our bug
@@ -89,21 +90,24 @@ class Run : public Subcommand {
   std::string example() const override {
     return "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --gantt\n"
            "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --set batch.global=256 --json\n"
-           "Exit code: 0 done, 1 an `expect` of the scenario does not hold, 2 bad input, 3 the environment lacks "
+           "Exit code: 0 done, 1 an `expect` of the scenario does not hold, 2 bad input, 3 the environment "
+           "lacks "
            "something.";
   }
 
   void add_options(CLI::App& app) override {
     app.add_option("files", files_, "Scenario or schedule files")->required()->type_name("SCENARIO|SCHEDULE");
     add_set_option(app, assignments_, "--set topology.scale-out.oversubscription=4");
-    app.add_option("--detail", detail_, "How closely collectives are simulated (default: the scenario's run.detail)")
+    app.add_option("--detail", detail_,
+                   "How closely collectives are simulated (default: the scenario's run.detail)")
         ->check(CLI::IsMember({"full", "aggregate"}));
     app.add_option("--network", network_, "Network model: ours, or SimGrid's own as reference")
         ->capture_default_str()
         ->check(CLI::IsMember({"fluid", "native"}));
-    app.add_option("--topology", where_.topology, "What a schedule runs on: name or file")->type_name("NAME|FILE");
-    app.add_option("--device", where_.device, "Accelerators that a schedule runs on: name or file")
-        ->capture_default_str()
+    app.add_option("--topology", where_.topology, "What a schedule runs on: name or file")
+        ->type_name("NAME|FILE");
+    app.add_option("--device", where_.device,
+                   "Accelerators that a schedule runs on: name or file (default: ideal)")
         ->type_name("NAME|FILE");
     app.add_option("--trace", trace_, "Write the timeline for ui.perfetto.dev; gzip when it ends in .gz")
         ->type_name("FILE");
@@ -120,8 +124,10 @@ class Run : public Subcommand {
       throw InputError(Diagnostic{{"--trace", 0, 0, ""}, "a trace holds one run; give one file"});
     std::vector<RunSummary> runs;
     for (const std::string& file : files_) runs.push_back(run_one(read_question(file, overrides, where_)));
-    if (json_) fmt::print("{}\n", json_of(runs));
-    else if (runs.size() > 1) fmt::print("{}", comparison_table(runs));
+    if (json_)
+      fmt::print("{}\n", json_of(runs));
+    else if (runs.size() > 1)
+      fmt::print("{}", comparison_table(runs));
 
     ExitCode code = Done;
     for (const RunSummary& summary : runs) {
@@ -171,6 +177,8 @@ class Run : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_run() { return std::make_unique<Run>(); }
+std::unique_ptr<Subcommand> make_run() {
+  return std::make_unique<Run>();
+}
 
 }  // namespace syncline

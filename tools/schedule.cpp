@@ -1,6 +1,5 @@
 // `syncline schedule`: the schedule of a scenario in its text form, which `run` reads back.
 #include <CLI/CLI.hpp>
-
 #include <iostream>
 
 #include "sim/config/scenario.hpp"
@@ -15,7 +14,9 @@ namespace {
 class PrintSchedule : public Subcommand {
  public:
   std::string name() const override { return "schedule"; }
-  std::string summary() const override { return "Print what every rank computes and sends, as text that run reads"; }
+  std::string summary() const override {
+    return "Print what every rank computes and sends, as text that run reads";
+  }
   std::string example() const override {
     return "  syncline schedule scenarios/runs/llama3-8b-fsdp-h100-8.yaml > step.schedule\n"
            "  syncline run step.schedule --topology dgx-h100 --device h100-sxm";
@@ -37,6 +38,8 @@ class PrintSchedule : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_schedule() { return std::make_unique<PrintSchedule>(); }
+std::unique_ptr<Subcommand> make_schedule() {
+  return std::make_unique<PrintSchedule>();
+}
 
 }  // namespace syncline

@@ -1,6 +1,7 @@
 // `syncline show`: a scenario with every default filled in.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 
 #include "sim/config/scenario.hpp"
 #include "tools/options.hpp"
@@ -32,6 +33,8 @@ class Show : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_show() { return std::make_unique<Show>(); }
+std::unique_ptr<Subcommand> make_show() {
+  return std::make_unique<Show>();
+}
 
 }  // namespace syncline

@@ -1,4 +1,5 @@
-// A part of the program: `syncline NAME ...`. Adding one means one source file and one line in subcommands.cpp.
+// A part of the program: `syncline NAME ...`. Adding one means one source file and one line in
+// subcommands.cpp.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,9 @@ namespace syncline {
 /// Exit codes of the program.
 enum ExitCode : int {
   Done = 0,
-  CheckFailed = 1,      // the run is right, its result is not what was expected
-  BadInput = 2,         // InputError, or wrong usage
-  BadEnvironment = 3,   // EnvironmentError
+  CheckFailed = 1,     // the run is right, its result is not what was expected
+  BadInput = 2,        // InputError, or wrong usage
+  BadEnvironment = 3,  // EnvironmentError
   OurBug = 4,
 };
 

@@ -1,7 +1,7 @@
 // `syncline topology`: what a cluster is made of, and its figures measured on the graph.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <string_view>
 #include <utility>
 
@@ -25,8 +25,8 @@ std::string text_of(const LinkSpec& link) {
 struct ScaleOutText {
   std::string operator()(std::monostate) const { return "none"; }
   std::string operator()(const FatTreeSpec& tree) const {
-    return fmt::format("fat tree of {}-port switches{}; {}", tree.radix, tree.rail_optimised ? ", rail-optimised" : "",
-                       text_of(tree.link));
+    return fmt::format("fat tree of {}-port switches{}; {}", tree.radix,
+                       tree.rail_optimised ? ", rail-optimised" : "", text_of(tree.link));
   }
   std::string operator()(const TorusSpec& torus) const {
     return fmt::format("torus {}; {}", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
@@ -42,11 +42,13 @@ struct ScaleOutText {
 Rows describe(const TopologySpec& spec, const Topology& topology) {
   Rows rows{{"source", spec.source}};
   if (spec.scale_up)
-    rows.emplace_back("scale-up", fmt::format("{}; {}", spec.scale_up->kind == ScaleUpSpec::Kind::Switch
-                                                            ? "switch" : "full mesh",
-                                              text_of(spec.scale_up->link)));
+    rows.emplace_back(
+        "scale-up",
+        fmt::format("{}; {}", spec.scale_up->kind == ScaleUpSpec::Kind::Switch ? "switch" : "full mesh",
+                    text_of(spec.scale_up->link)));
   if (spec.nic)
-    rows.emplace_back("NICs", fmt::format("{} a node; host bus {}", spec.nic->per_node, text_of(spec.nic->host_bus)));
+    rows.emplace_back("NICs",
+                      fmt::format("{} a node; host bus {}", spec.nic->per_node, text_of(spec.nic->host_bus)));
   rows.emplace_back("scale-out", std::visit(ScaleOutText{topology.shape().torus}, spec.scale_out));
   rows.emplace_back("routing", topology.router().description());
   return rows;
@@ -55,12 +57,14 @@ Rows describe(const TopologySpec& spec, const Topology& topology) {
 Rows describe(const Measures& measures) {
   Rows rows{{"accelerators", fmt::format("{} in {} node{}", measures.accelerators, measures.nodes,
                                          measures.nodes == 1 ? "" : "s")},
-            {"parts", fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches, measures.cables)},
+            {"parts", fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches,
+                                  measures.cables)},
             {"diameter", fmt::format("{} links, {}", measures.diameter, to_text(measures.largest_latency))},
             {"bisection", to_text(measures.bisection) + " one way"},
             {"injection", to_text(measures.injection) + " out of an accelerator"}};
   for (const Oversubscription& level : measures.oversubscription)
-    rows.emplace_back(fmt::format("level {}", level.level), fmt::format("oversubscription {:.4g}:1", level.ratio));
+    rows.emplace_back(fmt::format("level {}", level.level),
+                      fmt::format("oversubscription {:.4g}:1", level.ratio));
   return rows;
 }
 
@@ -79,7 +83,9 @@ class DescribeTopology : public Subcommand {
   }
   void add_options(CLI::App& app) override {
     CLI::Option* list = app.add_flag("--list", list_, "Print the names of the catalogue");
-    app.add_option("topology", name_, "Name in the catalogue, or a file")->type_name("NAME|FILE")->excludes(list);
+    app.add_option("topology", name_, "Name in the catalogue, or a file")
+        ->type_name("NAME|FILE")
+        ->excludes(list);
     add_set_option(app, assignments_, "--set accelerators=512");
   }
   ExitCode run() override {
@@ -105,6 +111,8 @@ class DescribeTopology : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_topology() { return std::make_unique<DescribeTopology>(); }
+std::unique_ptr<Subcommand> make_topology() {
+  return std::make_unique<DescribeTopology>();
+}
 
 }  // namespace syncline

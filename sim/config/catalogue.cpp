@@ -35,10 +35,11 @@ std::optional<fs::path> find_file(const ConfigNode& node, const Catalogue& catal
   return std::nullopt;
 }
 
-void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors, int depth);
+void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
+             int depth);
 
-ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
-                int depth) {
+ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const fs::path& from,
+                ConfigErrors& errors, int depth) {
   ConfigNode node;
   node.kind = ConfigNode::Kind::Faulty;
   if (reference.kind != ConfigNode::Kind::Scalar) {
@@ -46,8 +47,10 @@ ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const f
     return node;
   }
   if (depth == DeepestBase) {
-    errors.add(reference.mark.place(), fmt::format("more than {} bases upon each other; do they name each other in a "
-                                                   "circle?", DeepestBase));
+    errors.add(reference.mark.place(),
+               fmt::format("more than {} bases upon each other; do they name each other in a "
+                           "circle?",
+                           DeepestBase));
     return node;
   }
   const std::optional<fs::path> file = find_file(reference, catalogue, from, errors);
@@ -55,19 +58,23 @@ ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const f
   node = read_yaml_file(file->string(), errors);
   if (node.find("version") == nullptr)
     errors.add(node.mark.place(), "missing key \"version\"; add \"version: 1\"");
-  if (node.find("name") == nullptr) node.entries.push_back({"name", node.mark, scalar_node(file->stem().string())});
+  if (node.find("name") == nullptr)
+    node.entries.push_back({"name", node.mark, scalar_node(file->stem().string())});
   resolve(node, catalogue, file->parent_path(), errors, depth + 1);
   return node;
 }
 
-void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors, int depth) {
+void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
+             int depth) {
   if (node.kind == ConfigNode::Kind::Scalar) {
     node = load(node, catalogue, from, errors, depth);
   } else if (const ConfigEntry* base = node.find("base")) {
     const ConfigNode below = load(base->value, catalogue, from, errors, depth);
     std::erase_if(node.entries, [](const ConfigEntry& entry) { return entry.key == "base"; });
-    if (below.kind == ConfigNode::Kind::Map) node = merge(below, node);
-    else node.kind = ConfigNode::Kind::Faulty;
+    if (below.kind == ConfigNode::Kind::Map)
+      node = merge(below, node);
+    else
+      node.kind = ConfigNode::Kind::Faulty;
   }
 }
 
@@ -80,7 +87,8 @@ fs::path data_folder() {
   };
   if (const char* given = std::getenv("SYNCLINE_DATA"); given != nullptr && *given != '\0') {
     if (holds_data(given)) return given;
-    throw EnvironmentError(fmt::format("SYNCLINE_DATA is \"{}\", which has no folder \"{}\"", given, Devices.folder));
+    throw EnvironmentError(
+        fmt::format("SYNCLINE_DATA is \"{}\", which has no folder \"{}\"", given, Devices.folder));
   }
   const fs::path source = SYNCLINE_SOURCE_DATA;
   const fs::path installed =

@@ -18,16 +18,17 @@ inline constexpr Catalogue Topologies{"topology", "topologies"};
 inline constexpr Catalogue Devices{"device", "devices"};
 inline constexpr Catalogue Models{"model", "models"};
 
-/// The first that exists of: $SYNCLINE_DATA, the source tree this program was built from, ../share/syncline beside the
-/// program.
+/// The first that exists of: $SYNCLINE_DATA, the source tree this program was built from, ../share/syncline
+/// beside the program.
 /// @throws EnvironmentError when none does
 [[nodiscard]] std::filesystem::path data_folder();
 
 /// The names in a catalogue, sorted.
 [[nodiscard]] std::vector<std::string> names_in(const Catalogue& catalogue);
 
-/// Replaces a name or file, and a map with `base`, by the whole block: the base's file with the map's own keys laid
-/// over it. A base may have a base. What cannot be found is added to `errors`, and the node becomes Faulty.
+/// Replaces a name or file, and a map with `base`, by the whole block: the base's file with the map's own
+/// keys laid over it. A base may have a base. What cannot be found is added to `errors`, and the node becomes
+/// Faulty.
 /// @param from  folder that file names are relative to
 void resolve_block(ConfigNode& node, const Catalogue& catalogue, const std::filesystem::path& from,
                    ConfigErrors& errors);

@@ -48,17 +48,19 @@ bool check_divides(const Division& d, const ConfigNode& root, std::string_view p
   if (d.whole_value % d.part_value == 0) return true;
   const std::string path = fmt::format("{}{}", prefix, d.part);
   errors.add(place_of(root, path),
-             fmt::format("\"{}\" is {}, which does not divide {}{} ({}); try {}{}", path, d.part_value, prefix, d.whole,
-                         d.whole_value, divisors_near(d.part_value, d.whole_value), d.hint));
+             fmt::format("\"{}\" is {}, which does not divide {}{} ({}); try {}{}", path, d.part_value,
+                         prefix, d.whole, d.whole_value, divisors_near(d.part_value, d.whole_value), d.hint));
   return false;
 }
 
 }  // namespace
 
-void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix, ConfigErrors& errors) {
+void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
+                 ConfigErrors& errors) {
   check_divides({"kv-heads", model.kv_heads, "heads", model.heads, ""}, root, prefix, errors);
   if (model.head_size == 0)
-    check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix, errors);
+    check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix,
+                  errors);
 }
 
 void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
@@ -67,12 +69,14 @@ void check_topology(const TopologySpec& topology, const ConfigNode& root, std::s
   const int per_node = topology.accelerators_per_node;
   if (count % per_node != 0) {
     const std::string path = fmt::format("{}accelerators", prefix);
-    return errors.add(place_of(root, path),
-                      fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
-                                  count, prefix, per_node, multiples_near(count, per_node)));
+    return errors.add(
+        place_of(root, path),
+        fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
+                    count, prefix, per_node, multiples_near(count, per_node)));
   }
-  if (topology.nic && !check_divides({"nic.per-node", topology.nic->per_node, "accelerators-per-node", per_node, ""},
-                                     root, prefix, errors))
+  if (topology.nic &&
+      !check_divides({"nic.per-node", topology.nic->per_node, "accelerators-per-node", per_node, ""}, root,
+                     prefix, errors))
     return;
   try {
     static_cast<void>(build_topology(topology));
@@ -85,18 +89,20 @@ void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& e
   const TrainingJob& job = scenario.job;
   const int accelerators = scenario.topology.accelerators;
   if (job.data_parallel > accelerators)
-    errors.add(place_of(root, "parallel.dp"),
-               fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
-                           "topology.accelerators to {}",
-                           job.data_parallel, accelerators, job.data_parallel));
+    errors.add(
+        place_of(root, "parallel.dp"),
+        fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
+                    "topology.accelerators to {}",
+                    job.data_parallel, accelerators, job.data_parallel));
 
   const std::int64_t step = job.data_parallel * job.shape.microbatch;
   if (scenario.global_batch % step != 0)
-    errors.add(place_of(root, "batch.global"),
-               fmt::format("\"batch.global\" is {}, which is not a multiple of parallel.dp × batch.microbatch "
-                           "({} × {} = {}); try {}",
-                           scenario.global_batch, job.data_parallel, job.shape.microbatch, step,
-                           multiples_near(scenario.global_batch, step)));
+    errors.add(
+        place_of(root, "batch.global"),
+        fmt::format("\"batch.global\" is {}, which is not a multiple of parallel.dp × batch.microbatch "
+                    "({} × {} = {}); try {}",
+                    scenario.global_batch, job.data_parallel, job.shape.microbatch, step,
+                    multiples_near(scenario.global_batch, step)));
   else if (scenario.global_batch / step > MostMicrobatches)
     errors.add(place_of(root, "batch.global"),
                fmt::format("\"batch.global\" is {}: {} microbatches a step, at most {} are simulated; raise "

@@ -10,7 +10,8 @@ namespace syncline {
 
 /// @param root    the file, for places
 /// @param prefix  path of the block in it: "model." in a scenario, "" in a file of its own
-void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix, ConfigErrors& errors);
+void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
+                 ConfigErrors& errors);
 /// Builds the topology to see whether it can be built, when the counts fit.
 void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
                     ConfigErrors& errors);

@@ -23,8 +23,10 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   const unsigned first = byte(at);
   if (first == 0) return 0;
   if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 :
-                             first >= 0xF0 && first < 0xF5 ? 4 : 0;
+  const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xF0 && first < 0xF5 ? 4
+                                                             : 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(at + i) & 0xC0) != 0x80) return 0;
   return length;
@@ -52,17 +54,22 @@ std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    else out += c;
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    else
+      out += c;
   }
   return out + '"';
 }
 
-std::string scalar_text(std::string_view text) { return is_plain(text) ? std::string(text) : quoted(text); }
+std::string scalar_text(std::string_view text) {
+  return is_plain(text) ? std::string(text) : quoted(text);
+}
 
 std::string flow_text(const ConfigNode& node) {
   switch (node.kind) {
-    case ConfigNode::Kind::Scalar: return scalar_text(node.text);
+    case ConfigNode::Kind::Scalar:
+      return scalar_text(node.text);
     case ConfigNode::Kind::List: {
       std::vector<std::string> items;
       for (const ConfigNode& item : node.items) items.push_back(flow_text(item));
@@ -70,11 +77,13 @@ std::string flow_text(const ConfigNode& node) {
     }
     case ConfigNode::Kind::Map: {
       std::vector<std::string> entries;
-      for (const ConfigEntry& entry : node.entries) entries.push_back(entry.key + ": " + flow_text(entry.value));
+      for (const ConfigEntry& entry : node.entries)
+        entries.push_back(entry.key + ": " + flow_text(entry.value));
       return fmt::format("{{{}}}", fmt::join(entries, ", "));
     }
     case ConfigNode::Kind::Nothing:
-    case ConfigNode::Kind::Faulty: break;
+    case ConfigNode::Kind::Faulty:
+      break;
   }
   return "~";
 }
@@ -118,7 +127,8 @@ void move_to(ConfigNode& node, const ConfigMark& mark) {
   }
 }
 
-std::optional<ConfigNode> override_value(const Override& change, const ConfigMark& mark, ConfigErrors& errors) {
+std::optional<ConfigNode> override_value(const Override& change, const ConfigMark& mark,
+                                         ConfigErrors& errors) {
   try {
     ConfigErrors inside;
     ConfigNode value = parse_yaml(change.value, mark.source->name, inside);
@@ -140,7 +150,8 @@ ConfigNode map_node(const ConfigMark& mark) {
 
 std::string_view kind_of(const ConfigNode& map) {
   const ConfigEntry* kind = map.find("kind");
-  return kind != nullptr && kind->value.kind == ConfigNode::Kind::Scalar ? kind->value.text : std::string_view();
+  return kind != nullptr && kind->value.kind == ConfigNode::Kind::Scalar ? kind->value.text
+                                                                         : std::string_view();
 }
 
 }  // namespace
@@ -184,7 +195,8 @@ std::string read_text_file(const std::string& file, std::size_t limit) {
   if (!fs::exists(status)) refuse(file, error && error.value() != ENOENT ? error.message() : "no such file");
   if (fs::is_directory(status)) refuse(file, "is a folder; name a file in it");
   const auto too_large = [&](std::string_view size) {
-    refuse(file, fmt::format("is too large ({}; at most {} bytes are read); is it the right file?", size, limit));
+    refuse(file,
+           fmt::format("is too large ({}; at most {} bytes are read); is it the right file?", size, limit));
   };
   if (fs::is_regular_file(status)) {
     const std::uintmax_t size = fs::file_size(file, error);
@@ -194,8 +206,8 @@ std::string read_text_file(const std::string& file, std::size_t limit) {
   if (!stream) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
   std::string text;
   std::string part(64 << 10, '\0');
-  while (text.size() <= limit && (stream.read(part.data(), static_cast<std::streamsize>(part.size())) ||
-                                  stream.gcount() > 0))
+  while (text.size() <= limit &&
+         (stream.read(part.data(), static_cast<std::streamsize>(part.size())) || stream.gcount() > 0))
     text.append(part, 0, static_cast<std::size_t>(stream.gcount()));
   if (text.size() > limit) too_large("it goes on after that");  // a pipe or a device
   if (text.empty()) refuse(file, "is empty");
@@ -207,7 +219,8 @@ ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors) {
   ConfigNode root = parse_yaml(read_text_file(file), file, errors);
   if (root.kind == ConfigNode::Kind::Nothing) refuse(file, "is empty (nothing but comments)");
   if (root.kind != ConfigNode::Kind::Map)
-    throw InputError({root.mark.place(), "expected keys with values such as \"version: 1\"; is it the right file?"});
+    throw InputError(
+        {root.mark.place(), "expected keys with values such as \"version: 1\"; is it the right file?"});
   return root;
 }
 
@@ -232,7 +245,8 @@ void apply_override(ConfigNode& root, const Override& change, ConfigErrors& erro
     }
     if (node->kind == ConfigNode::Kind::Nothing) *node = map_node(mark);
     if (node->kind != ConfigNode::Kind::Map)
-      return errors.add(mark.place(), fmt::format("\"{}\" is a single value; nothing lies below it", keys[i - 1]));
+      return errors.add(mark.place(),
+                        fmt::format("\"{}\" is a single value; nothing lies below it", keys[i - 1]));
     ConfigEntry* entry = node->find(keys[i]);
     if (entry == nullptr) entry = &node->entries.emplace_back(ConfigEntry{keys[i], mark, {}});
     node = &entry->value;

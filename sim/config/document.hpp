@@ -1,5 +1,5 @@
-// A configuration file as a tree whose every node knows its place: text in, checked YAML out, overrides and bases
-// laid over it. What the keys mean is the affair of reader.hpp and formats.hpp.
+// A configuration file as a tree whose every node knows its place: text in, checked YAML out, overrides and
+// bases laid over it. What the keys mean is the affair of reader.hpp and formats.hpp.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct ConfigNode {
     Scalar,
     List,
     Map,
-    Faulty,   // its error has been reported already; read as if it were right
+    Faulty,  // its error has been reported already; read as if it were right
   };
   Kind kind = Kind::Nothing;
   ConfigMark mark;
@@ -72,29 +72,32 @@ class ConfigErrors {
 constexpr std::size_t LargestConfigFile = 4 << 20;
 
 /// The content of a text file.
-/// @throws InputError when it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not UTF-8 text
+/// @throws InputError when it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not
+/// UTF-8 text
 [[nodiscard]] std::string read_text_file(const std::string& file, std::size_t limit = LargestConfigFile);
 
-/// One YAML document. Repeated keys and aliases go to `errors`; aliases are refused because a few lines of them expand
-/// to gigabytes.
+/// One YAML document. Repeated keys and aliases go to `errors`; aliases are refused because a few lines of
+/// them expand to gigabytes.
 /// @throws InputError at the first syntax error
 [[nodiscard]] ConfigNode parse_yaml(const std::string& text, const std::string& file, ConfigErrors& errors);
 
 /// Both of the above; the root is a map.
 [[nodiscard]] ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors);
 
-/// `path=value`, as given to --set; the path is dotted (`topology.scale-out.oversubscription`), the value YAML.
+/// `path=value`, as given to --set; the path is dotted (`topology.scale-out.oversubscription`), the value
+/// YAML.
 struct Override {
   std::string path;
   std::string value;
 };
 
-/// Sets or adds the value at the path. Its nodes' place is the flag, so a key that no format knows is reported there.
-/// A block given by name in `root` (`topology: dgx-h100`) becomes a map with that name as its `base`.
+/// Sets or adds the value at the path. Its nodes' place is the flag, so a key that no format knows is
+/// reported there. A block given by name in `root` (`topology: dgx-h100`) becomes a map with that name as its
+/// `base`.
 void apply_override(ConfigNode& root, const Override& change, ConfigErrors& errors);
 
-/// `over` laid on `base`: maps are merged key by key, anything else is replaced. Where both have a `kind` and they
-/// differ, only `link` is kept of the base: other keys would not fit the new kind.
+/// `over` laid on `base`: maps are merged key by key, anything else is replaced. Where both have a `kind` and
+/// they differ, only `link` is kept of the base: other keys would not fit the new kind.
 [[nodiscard]] ConfigNode merge(ConfigNode base, const ConfigNode& over);
 
 /// The place of the value at a dotted path, or of its nearest enclosing block that stands in the text.

@@ -44,8 +44,9 @@ Field version_field(bool required_and_printed) {
   const auto read = [expects](const ConfigValue& value) {
     const ConfigNode& node = value.node;
     if (node.kind != ConfigNode::Kind::Scalar || node.text != std::to_string(ConfigVersion))
-      value.fail(fmt::format("expected {}{}", expects,
-                             node.kind == ConfigNode::Kind::Scalar ? fmt::format(", not \"{}\"", node.text) : ""));
+      value.fail(
+          fmt::format("expected {}{}", expects,
+                      node.kind == ConfigNode::Kind::Scalar ? fmt::format(", not \"{}\"", node.text) : ""));
   };
   const auto write = [required_and_printed] {
     return required_and_printed ? scalar_node(std::to_string(ConfigVersion)) : ConfigNode{};
@@ -53,13 +54,15 @@ Field version_field(bool required_and_printed) {
   return {"version", required_and_printed, {fmt::format("\"version: {}\"", ConfigVersion), read, write}};
 }
 
-// --- topology ------------------------------------------------------------------------------------------------------
+// --- topology ---
 
 enum class ScaleOutKind { FatTree, Torus, AllToAll };
 using ScaleOut = decltype(TopologySpec::scale_out);
 
 Names<ScaleOutKind> scale_out_kinds() {
-  return {{"fat-tree", ScaleOutKind::FatTree}, {"torus", ScaleOutKind::Torus}, {"all-to-all", ScaleOutKind::AllToAll}};
+  return {{"fat-tree", ScaleOutKind::FatTree},
+          {"torus", ScaleOutKind::Torus},
+          {"all-to-all", ScaleOutKind::AllToAll}};
 }
 
 template <class Spec>
@@ -75,16 +78,21 @@ void read_scale_out(const ConfigValue& value, ScaleOut& fabric) {
   ScaleOutKind kind{};
   const Names<ScaleOutKind> kinds = scale_out_kinds();
   const Codec kind_codec = codec(kind, kinds);
-  if (value.node.kind != ConfigNode::Kind::Map) return read_fields(value, {});  // says that a block is expected
+  if (value.node.kind != ConfigNode::Kind::Map)
+    return read_fields(value, {});  // says that a block is expected
   const ConfigEntry* entry = value.node.find("kind");
   if (entry == nullptr) return missing_key(value, "kind", kind_codec);
-  const auto chosen = std::ranges::find(kinds, entry->value.text, &std::pair<std::string, ScaleOutKind>::first);
+  const auto chosen =
+      std::ranges::find(kinds, entry->value.text, &std::pair<std::string, ScaleOutKind>::first);
   if (chosen == kinds.end())
     return kind_codec.read({entry->value, entry->mark, value.below("kind"), value.errors});
   switch (chosen->second) {
-    case ScaleOutKind::FatTree: return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
-    case ScaleOutKind::Torus: return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
-    case ScaleOutKind::AllToAll: return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
+    case ScaleOutKind::FatTree:
+      return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
+    case ScaleOutKind::Torus:
+      return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
+    case ScaleOutKind::AllToAll:
+      return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
   }
 }
 
@@ -111,13 +119,14 @@ Codec scale_out_codec(ScaleOut& fabric) {
           [&fabric] { return write_scale_out(fabric); }};
 }
 
-// --- device --------------------------------------------------------------------------------------------------------
+// --- device ---
 
 /// Precisions with their peak rates; at least one.
 Codec peak_codec(std::map<Precision, FlopPerSecond>& peak) {
   const auto fields = [](std::map<Precision, FlopPerSecond>& rates) {
     Fields all;
-    for (const Precision precision : {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8})
+    for (const Precision precision :
+         {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8})
       all.push_back(optional(name_of(precision), rates[precision]));
     return all;
   };
@@ -151,18 +160,20 @@ Codec tile_codec(int& rows, int& columns) {
   return {"two whole numbers such as [128, 256]", read, write};
 }
 
-// --- scenario ------------------------------------------------------------------------------------------------------
+// --- scenario ---
 
 /// A field that can have one value so far.
 Field constant_field(std::string_view key, const std::string& word) {
-  return {key, true, word_codec({word}, [](std::size_t) {}, []() -> std::size_t { return 0; })};
+  return {key, true,
+          word_codec(
+              {word}, [](std::size_t) {}, []() -> std::size_t { return 0; })};
 }
 
 /// A word kept as it is.
 Codec kept_word_codec(std::string& word, const std::vector<std::string>& words) {
-  return word_codec(words, [&word, words](std::size_t i) { word = words[i]; }, [&word, words] {
-    return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
-  });
+  return word_codec(
+      words, [&word, words](std::size_t i) { word = words[i]; },
+      [&word, words] { return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin()); });
 }
 
 /// A count whose 0 means "not given", and is not printed.
@@ -183,11 +194,15 @@ Codec metric_value_codec(double& value, const std::string& metric, Limits limits
     const std::vector<std::string> known = metric_names();
     if (std::ranges::find(known, metric) == known.end()) return;  // reported where the metric stands
     switch (find_metric(metric).unit) {
-      case MetricUnit::Time: return as(Seconds(value), limits, use);
-      case MetricUnit::Size: return as(Bytes(value), limits, use);
-      case MetricUnit::FlopRate: return as(FlopPerSecond(value), limits, use);
+      case MetricUnit::Time:
+        return as(Seconds(value), limits, use);
+      case MetricUnit::Size:
+        return as(Bytes(value), limits, use);
+      case MetricUnit::FlopRate:
+        return as(FlopPerSecond(value), limits, use);
       case MetricUnit::Share:
-      case MetricUnit::TokenRate: return use(codec(value, limits));
+      case MetricUnit::TokenRate:
+        return use(codec(value, limits));
     }
   };
   return {"a value with the metric's unit",
@@ -240,7 +255,7 @@ Codec expect_codec(std::vector<Expectation>& expect) {
 
 }  // namespace
 
-// --- the formats ---------------------------------------------------------------------------------------------------
+// --- the formats ---
 
 Fields fields_of(LinkSpec& link) {
   return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, UpToOne),
@@ -249,8 +264,9 @@ Fields fields_of(LinkSpec& link) {
 
 Fields fields_of(ScaleUpSpec& scale_up) {
   using Kind = ScaleUpSpec::Kind;
-  return {required("kind", scale_up.kind, Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}}),
-          required("link", scale_up.link)};
+  return {
+      required("kind", scale_up.kind, Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}}),
+      required("link", scale_up.link)};
 }
 
 Fields fields_of(NicSpec& nic) {
@@ -258,11 +274,9 @@ Fields fields_of(NicSpec& nic) {
 }
 
 Fields fields_of(FatTreeSpec& tree) {
-  return {optional("levels", tree.levels, Levels),
-          optional("radix", tree.radix, Ports),
+  return {optional("levels", tree.levels, Levels), optional("radix", tree.radix, Ports),
           optional("oversubscription", tree.oversubscription, AboveZero),
-          optional("rail-optimised", tree.rail_optimised),
-          required("link", tree.link)};
+          optional("rail-optimised", tree.rail_optimised), required("link", tree.link)};
 }
 
 Fields fields_of(TorusSpec& torus) {
@@ -272,7 +286,8 @@ Fields fields_of(TorusSpec& torus) {
 
 Fields fields_of(AllToAllSpec& fabric) {
   using Kind = AllToAllSpec::Kind;
-  return {optional("fabric", fabric.kind, Names<Kind>{{"ideal-switch", Kind::IdealSwitch}, {"full-mesh", Kind::FullMesh}}),
+  return {optional("fabric", fabric.kind,
+                   Names<Kind>{{"ideal-switch", Kind::IdealSwitch}, {"full-mesh", Kind::FullMesh}}),
           required("link", fabric.link)};
 }
 
@@ -337,39 +352,42 @@ Fields fields_of(Expectation& expectation) {
     return Field{key, false, metric_value_codec(value, expectation.metric, limits)};
   };
   return {field("value", expectation.value, AnyNumber), field("within", expectation.within, FromZero),
-          field("at-least", expectation.at_least, AnyNumber), field("at-most", expectation.at_most, AnyNumber)};
+          field("at-least", expectation.at_least, AnyNumber),
+          field("at-most", expectation.at_most, AnyNumber)};
 }
 
 Fields fields_of(Scenario& scenario) {
   TrainingShape& shape = scenario.job.shape;
   FsdpOptions& fsdp = scenario.job.fsdp;
-  return {version_field(true),
-          optional("name", scenario.name),
-          optional("question", scenario.question),
-          optional("source", scenario.source),
-          required("topology", scenario.topology),
-          required("device", scenario.device),
-          required("model", scenario.job.model),
-          optional_block("parallel", {optional("dp", scenario.job.data_parallel)}),
-          required_block("batch", {required("global", scenario.global_batch, Sequences),
-                                   optional("microbatch", shape.microbatch, Sequences),
-                                   required("sequence", shape.sequence, Sequences)}),
-          optional_block("precision",
-                         {optional("compute", shape.compute, schedule_names<Precision>()),
-                          optional("reduce", fsdp.reduce_precision, schedule_names<Precision>())}),
-          optional_block("sharding", {constant_field("kind", "fsdp"),
-                                      optional("forward-prefetch", fsdp.forward_prefetch, Ahead),
-                                      optional("backward-prefetch", fsdp.backward_prefetch, Ahead),
-                                      optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead),
-                                      optional("reshard-after-forward", fsdp.reshard_after_forward)}),
-          optional("recompute", shape.recompute,
-                   Names<Recompute>{{"none", Recompute::None},
-                                    {"selective-op", Recompute::SelectiveOp},
-                                    {"full", Recompute::Full}}),
-          optional("kernels", shape.fusion, Names<Fusion>{{"eager", Fusion::Eager}, {"compiled", Fusion::Compiled}}),
-          optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})}, optional("seed", scenario.seed)}),
-          optional("published", scenario.published),
-          {"expect", false, expect_codec(scenario.expect)}};
+  return {
+      version_field(true),
+      optional("name", scenario.name),
+      optional("question", scenario.question),
+      optional("source", scenario.source),
+      required("topology", scenario.topology),
+      required("device", scenario.device),
+      required("model", scenario.job.model),
+      optional_block("parallel", {optional("dp", scenario.job.data_parallel)}),
+      required_block("batch", {required("global", scenario.global_batch, Sequences),
+                               optional("microbatch", shape.microbatch, Sequences),
+                               required("sequence", shape.sequence, Sequences)}),
+      optional_block("precision", {optional("compute", shape.compute, schedule_names<Precision>()),
+                                   optional("reduce", fsdp.reduce_precision, schedule_names<Precision>())}),
+      optional_block("sharding", {constant_field("kind", "fsdp"),
+                                  optional("forward-prefetch", fsdp.forward_prefetch, Ahead),
+                                  optional("backward-prefetch", fsdp.backward_prefetch, Ahead),
+                                  optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead),
+                                  optional("reshard-after-forward", fsdp.reshard_after_forward)}),
+      optional("recompute", shape.recompute,
+               Names<Recompute>{{"none", Recompute::None},
+                                {"selective-op", Recompute::SelectiveOp},
+                                {"full", Recompute::Full}}),
+      optional("kernels", shape.fusion,
+               Names<Fusion>{{"eager", Fusion::Eager}, {"compiled", Fusion::Compiled}}),
+      optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
+                             optional("seed", scenario.seed)}),
+      optional("published", scenario.published),
+      {"expect", false, expect_codec(scenario.expect)}};
 }
 
 }  // namespace syncline

@@ -1,4 +1,5 @@
-// What stands in each kind of file, as tables of fields. The keys of a format are listed here and nowhere else.
+// What stands in each kind of file, as tables of fields. The keys of a format are listed here and nowhere
+// else.
 #pragma once
 
 #include "sim/config/reader.hpp"

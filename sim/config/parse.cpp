@@ -54,11 +54,13 @@ class TreeBuilder : public YAML::EventHandler {
     errors_.add(mark(at).place(), "aliases (*name) are not accepted; write the value out");
     leaf(at, ConfigNode::Kind::Faulty, "");
   }
-  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
     open(at, ConfigNode::Kind::List);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
     open(at, ConfigNode::Kind::Map);
   }
   void OnMapEnd() override { close(); }
@@ -99,7 +101,8 @@ class TreeBuilder : public YAML::EventHandler {
     if (parent.node.kind == ConfigNode::Kind::List) {
       parent.node.items.push_back(std::move(node));
     } else if (!parent.has_key) {
-      if (node.kind != ConfigNode::Kind::Scalar) errors_.add(node.mark.place(), "a key must be a single word");
+      if (node.kind != ConfigNode::Kind::Scalar)
+        errors_.add(node.mark.place(), "a key must be a single word");
       parent.entry = {node.text, node.mark, {}};
       parent.has_key = true;
     } else {
@@ -117,8 +120,9 @@ class TreeBuilder : public YAML::EventHandler {
       map.entries.push_back(std::move(entry));
       return;
     }
-    errors_.add(entry.mark.place(), fmt::format("repeated key \"{}\"; it stands on line {} already, keep one of them",
-                                                entry.key, first->mark.line));
+    errors_.add(entry.mark.place(),
+                fmt::format("repeated key \"{}\"; it stands on line {} already, keep one of them", entry.key,
+                            first->mark.line));
   }
 
   std::shared_ptr<const ConfigSource> source_;
@@ -132,7 +136,9 @@ class TreeBuilder : public YAML::EventHandler {
 ConfigNode parse_yaml(const std::string& text, const std::string& file, ConfigErrors& errors) {
   const auto source = split_lines(text, file);
   refuse_tab_indents(*source);
-  const auto place = [&](const YAML::Mark& at) { return ConfigMark{source, at.line + 1, at.column + 1}.place(); };
+  const auto place = [&](const YAML::Mark& at) {
+    return ConfigMark{source, at.line + 1, at.column + 1}.place();
+  };
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);

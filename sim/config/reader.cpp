@@ -15,11 +15,16 @@ namespace {
 
 std::string_view word_for(ConfigNode::Kind kind) {
   switch (kind) {
-    case ConfigNode::Kind::Nothing: return "nothing";
-    case ConfigNode::Kind::Scalar: return "a single value";
-    case ConfigNode::Kind::List: return "a list";
-    case ConfigNode::Kind::Map: return "a block of keys";
-    case ConfigNode::Kind::Faulty: break;
+    case ConfigNode::Kind::Nothing:
+      return "nothing";
+    case ConfigNode::Kind::Scalar:
+      return "a single value";
+    case ConfigNode::Kind::List:
+      return "a list";
+    case ConfigNode::Kind::Map:
+      return "a block of keys";
+    case ConfigNode::Kind::Faulty:
+      break;
   }
   return "an error";
 }
@@ -36,7 +41,8 @@ bool within(double number, std::string_view text, const Limits& limits, const Co
   const bool low = limits.above_low ? number > limits.low : number >= limits.low;
   const bool high = number <= limits.high;
   if (!low)
-    value.fail(fmt::format("\"{}\" must be {} {:.16g}", text, limits.above_low ? "above" : "at least", limits.low));
+    value.fail(
+        fmt::format("\"{}\" must be {} {:.16g}", text, limits.above_low ? "above" : "at least", limits.low));
   else if (!high)
     value.fail(fmt::format("\"{}\" must be at most {:.16g}", text, limits.high));
   return low && high;
@@ -52,8 +58,10 @@ Codec scalar_codec(T& target, std::string expects, Limits limits, Parse parse, P
             try {
               const auto parsed = parse(*text);
               double number = 0;
-              if constexpr (std::is_arithmetic_v<decltype(parsed)>) number = static_cast<double>(parsed);
-              else number = parsed.si();
+              if constexpr (std::is_arithmetic_v<decltype(parsed)>)
+                number = static_cast<double>(parsed);
+              else
+                number = parsed.si();
               if (within(number, *text, limits, value)) target = static_cast<T>(parsed);
             } catch (const std::invalid_argument& error) {
               value.fail(error.what());
@@ -83,7 +91,8 @@ auto exact_quantity(std::span<const PrintUnit> units, T (*parse)(std::string_vie
       if ((best.empty() || text.size() < best.size()) && parse(text) == value) best = std::move(text);
     }
     // No unit divides it exactly: the SI unit, which all but rates of compute have.
-    return best.empty() ? fmt::format("{:.17g}{}", value.si() / units.back().factor, units.back().name) : best;
+    return best.empty() ? fmt::format("{:.17g}{}", value.si() / units.back().factor, units.back().name)
+                        : best;
   };
 }
 
@@ -142,7 +151,8 @@ ConfigNode write_fields(const Fields& fields) {
   map.kind = ConfigNode::Kind::Map;
   for (const Field& field : fields) {
     ConfigNode value = field.codec.write();
-    if (value.kind != ConfigNode::Kind::Nothing) map.entries.push_back({std::string(field.key), {}, std::move(value)});
+    if (value.kind != ConfigNode::Kind::Nothing)
+      map.entries.push_back({std::string(field.key), {}, std::move(value)});
   }
   return map;
 }
@@ -159,16 +169,23 @@ Codec codec(std::string& value) {
 }
 
 Codec codec(bool& value) {
-  return word_codec({"false", "true"}, [&value](std::size_t i) { value = i == 1; },
-                    [&value]() -> std::size_t { return value ? 1 : 0; });
+  return word_codec(
+      {"false", "true"}, [&value](std::size_t i) { value = i == 1; },
+      [&value]() -> std::size_t { return value ? 1 : 0; });
 }
 
 Codec codec(double& value, Limits limits) {
   return scalar_codec(value, "a number", limits, parse_number, exact_text);
 }
-Codec codec(int& value, Limits limits) { return integer_codec(value, limits, std::numeric_limits<int>::max()); }
-Codec codec(std::int64_t& value, Limits limits) { return integer_codec(value, limits, LargestExact); }
-Codec codec(std::uint64_t& value, Limits limits) { return integer_codec(value, limits, LargestExact); }
+Codec codec(int& value, Limits limits) {
+  return integer_codec(value, limits, std::numeric_limits<int>::max());
+}
+Codec codec(std::int64_t& value, Limits limits) {
+  return integer_codec(value, limits, LargestExact);
+}
+Codec codec(std::uint64_t& value, Limits limits) {
+  return integer_codec(value, limits, LargestExact);
+}
 
 Codec codec(Seconds& value, Limits limits) {
   return scalar_codec(value, "a time such as \"5us\"", limits, parse_seconds,
@@ -189,7 +206,8 @@ Codec codec(FlopPerSecond& value, Limits limits) {
 
 Codec word_codec(std::vector<std::string> words, std::function<void(std::size_t)> set,
                  std::function<std::size_t()> get) {
-  const std::string expects = words.size() == 1 ? words.front() : fmt::format("one of {}", fmt::join(words, ", "));
+  const std::string expects =
+      words.size() == 1 ? words.front() : fmt::format("one of {}", fmt::join(words, ", "));
   return {expects,
           [words, set, expects](const ConfigValue& value) {
             const std::string* text = scalar(value, expects);
@@ -225,6 +243,8 @@ ConfigNode list_node(std::vector<ConfigNode> items) {
   return node;
 }
 
-bool is_none(const ConfigNode& node) { return node.kind == ConfigNode::Kind::Scalar && node.text == "none"; }
+bool is_none(const ConfigNode& node) {
+  return node.kind == ConfigNode::Kind::Scalar && node.text == "none";
+}
 
 }  // namespace syncline

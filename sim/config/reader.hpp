@@ -1,4 +1,5 @@
-// Tables of fields: one table says how a block of a file is read into a plain value and how it is printed again.
+// Tables of fields: one table says how a block of a file is read into a plain value and how it is printed
+// again.
 //
 //   Fields fields_of(LinkSpec& link) {
 //     return {required("bandwidth", link.bandwidth, AboveZero),
@@ -28,8 +29,8 @@ namespace syncline {
 /// A node on its way into a value.
 struct ConfigValue {
   const ConfigNode& node;
-  ConfigMark mark;    // of its key, where errors of a whole block are shown
-  std::string path;   // dotted, for messages; empty at the root
+  ConfigMark mark;   // of its key, where errors of a whole block are shown
+  std::string path;  // dotted, for messages; empty at the root
   ConfigErrors& errors;
 
   /// Adds `"path": message` at the value itself, or at the key when the value is a block.
@@ -39,9 +40,9 @@ struct ConfigValue {
 
 /// How one field is read and printed.
 struct Codec {
-  std::string expects;                            // "a bandwidth such as \"400Gbps\"", for messages
+  std::string expects;  // "a bandwidth such as \"400Gbps\"", for messages
   std::function<void(const ConfigValue&)> read;
-  std::function<ConfigNode()> write;              // Nothing: not printed
+  std::function<ConfigNode()> write;  // Nothing: not printed
 };
 
 struct Field {
@@ -70,10 +71,10 @@ inline constexpr Limits FromZero{.low = 0};
 inline constexpr Limits FromOne{.low = 1};
 inline constexpr Limits UpToOne{.low = 0, .high = 1, .above_low = true};
 
-// --- codecs of plain values ----------------------------------------------------------------------------------------
+// --- codecs of plain values ---
 
-[[nodiscard]] Codec codec(std::string& value);   // not empty
-[[nodiscard]] Codec codec(bool& value);          // true, false
+[[nodiscard]] Codec codec(std::string& value);  // not empty
+[[nodiscard]] Codec codec(bool& value);         // true, false
 [[nodiscard]] Codec codec(double& value, Limits limits = AnyNumber);
 [[nodiscard]] Codec codec(int& value, Limits limits = FromOne);
 [[nodiscard]] Codec codec(std::int64_t& value, Limits limits = FromOne);
@@ -89,7 +90,7 @@ using Names = std::vector<std::pair<std::string, Enum>>;
 [[nodiscard]] Codec word_codec(std::vector<std::string> words, std::function<void(std::size_t)> set,
                                std::function<std::size_t()> get);
 template <class Enum>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 [[nodiscard]] Codec codec(Enum& value, Names<Enum> names) {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : names) words.push_back(word);
@@ -102,11 +103,13 @@ template <class Enum>
       });
 }
 
-// --- codecs of composed values -------------------------------------------------------------------------------------
+// --- codecs of composed values ---
 
 /// A map with the keys that `fields_of(value)` lists.
 template <class Block>
-  requires requires(Block& block) { fields_of(block); }
+requires requires(Block& block) {
+  fields_of(block);
+}
 [[nodiscard]] Codec codec(Block& value) {
   return {"a block of keys", [&value](const ConfigValue& node) { read_fields(node, fields_of(value)); },
           [&value] { return write_fields(fields_of(value)); }};
@@ -150,7 +153,7 @@ template <class Inner, class... Options>
           [&value, options...] { return value ? codec(*value, options...).write() : ConfigNode{}; }};
 }
 
-// --- fields --------------------------------------------------------------------------------------------------------
+// --- fields ---
 
 template <class Value, class... Options>
 [[nodiscard]] Field required(std::string_view key, Value& value, Options... options) {

@@ -27,7 +27,9 @@ void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors
 
 /// What the file leaves open and other fields decide.
 void fill_in(Scenario& scenario) {
-  const auto name_inline = [](std::string& name) { if (name.empty()) name = "inline"; };
+  const auto name_inline = [](std::string& name) {
+    if (name.empty()) name = "inline";
+  };
   name_inline(scenario.topology.name);
   name_inline(scenario.device.name);
   name_inline(scenario.job.model.name);

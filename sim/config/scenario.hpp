@@ -14,29 +14,31 @@
 namespace syncline {
 
 struct Scenario {
-  std::string file;        // as the user named it
-  std::string name;        // file name without folder and ending, unless given
+  std::string file;  // as the user named it
+  std::string name;  // file name without folder and ending, unless given
   std::string question;
   std::string source;
   std::uint64_t hash = 0;  // FNV-1a of the canonical form printed by `show`
   TopologySpec topology;
   Device device;
   TrainingJob job;
-  std::int64_t global_batch = 0;       // sequences a step
+  std::int64_t global_batch = 0;  // sequences a step
   std::vector<PublishedFigure> published;
   std::vector<Expectation> expect;
-  std::string detail = "aggregate";    // run.detail
-  std::uint64_t seed = 0;              // run.seed
+  std::string detail = "aggregate";  // run.detail
+  std::uint64_t seed = 0;            // run.seed
 };
 
-/// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the program's data
-/// (and relative to the scenario file when they contain a `/` or end in `.yaml`).
+/// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the
+/// program's data (and relative to the scenario file when they contain a `/` or end in `.yaml`).
 /// @throws InputError with the place of everything that is wrong
 [[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides = {});
 
-/// By name or file, relative to the working folder. Overrides' paths start inside the block (`scale-out.radix`).
+/// By name or file, relative to the working folder. Overrides' paths start inside the block
+/// (`scale-out.radix`).
 /// @throws InputError as above
-[[nodiscard]] TopologySpec load_topology(const std::string& name_or_file, const std::vector<Override>& overrides = {});
+[[nodiscard]] TopologySpec load_topology(const std::string& name_or_file,
+                                         const std::vector<Override>& overrides = {});
 [[nodiscard]] Device load_device(const std::string& name_or_file);  // `ideal` is known without a file
 [[nodiscard]] ModelSpec load_model(const std::string& name_or_file);
 

@@ -1,8 +1,8 @@
 // The built program as a user meets it: exit codes, and what goes to which stream.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -15,25 +15,37 @@ namespace {
 struct Outcome {
   int code = -1;
   std::string out, err;
-  double seconds = 0;
+  double cpu_seconds = 0;  // not wall-clock: tests run beside each other
 };
+
+double children_cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 /// Runs the program on the tests' own data; `arguments` as in a shell, whose folder is `folder`.
 Outcome run(const Folder& folder, const std::string& arguments, const std::string& redirect = "") {
   const std::string out = folder / "stdout", err = folder / "stderr";
-  const std::string command = "cd '" + (folder / "") + "' && SYNCLINE_DATA='" + Data + "' '" + SYNCLINE_PROGRAM +
-                              "' " + arguments + " >'" + (redirect.empty() ? out : redirect) + "' 2>'" + err + "'";
-  const auto start = std::chrono::steady_clock::now();
+  const std::string command = "cd '" + (folder / "") + "' && SYNCLINE_DATA='" + Data + "' '" +
+                              SYNCLINE_PROGRAM + "' " + arguments + " >'" +
+                              (redirect.empty() ? out : redirect) + "' 2>'" + err + "'";
+  const double start = children_cpu_seconds();
   const int status = std::system(command.c_str());
   Outcome outcome;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.cpu_seconds = children_cpu_seconds() - start;
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   outcome.out = redirect.empty() ? read(out) : "";
   outcome.err = read(err);
   return outcome;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 const std::string Tiny = "'" + Data + "/tiny-16.yaml'";
 
@@ -67,7 +79,7 @@ void check_refused(const Folder& folder, const std::vector<BadRow>& rows) {
       CHECK(outcome.code == row.code);
       CHECK(outcome.out == "");
       CHECK_MESSAGE(contains(outcome.err, row.err), outcome.err);
-      CHECK(outcome.seconds < 1);
+      CHECK(outcome.cpu_seconds < 1);
     }
   }
 }
@@ -96,22 +108,28 @@ TEST_SUITE("cli: help") {
 
   TEST_CASE("wrong usage is refused with a way out") {
     const Folder folder;
-    check_refused(folder, {
-        {"nothing", "", 2, "see syncline --help"},
-        {"unknown subcommand", "shw x", 2,
-         "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, schedule, topology, doctor)"},
-        {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
-        {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
-        {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
-        {"no file", "run", 2, "see syncline run --help"},
-        {"wrong word", "run " + Tiny + " --detail most", 2, "--detail"},
-        {"drawing beside JSON", "run " + Tiny + " --json --gantt", 2, "excludes"},
-        {"too narrow", "run " + Tiny + " --gantt --columns 10", 2, "--columns"},
-        {"override without value", "show " + Tiny + " --set batch.global", 2,
-         "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
-        {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2, "--trace: error: a trace holds one run"},
-        {"topology of nothing", "topology", 2, "name a topology or a file, or give --list"},
-    });
+    check_refused(folder,
+                  {
+                      {"nothing", "", 2, "see syncline --help"},
+                      {"unknown subcommand", "shw x", 2,
+                       "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
+                       "schedule, topology, doctor)"},
+                      {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
+                      {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
+                      {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
+                      {"no file", "run", 2, "see syncline run --help"},
+                      {"wrong word", "run " + Tiny + " --detail most", 2, "--detail"},
+                      {"drawing beside JSON", "run " + Tiny + " --json --gantt", 2, "excludes"},
+                      {"too narrow", "run " + Tiny + " --gantt --columns 10", 2, "--columns"},
+                      {"override without value", "show " + Tiny + " --set batch.global", 2,
+                       "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
+                      {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2,
+                       "--trace: error: a trace holds one run"},
+                      {"cluster of a scenario", "run " + Tiny + " --topology small-tree", 2,
+                       "is no schedule, and a scenario says itself what it runs on; change that by --set "
+                       "topology=NAME"},
+                      {"topology of nothing", "topology", 2, "name a topology or a file, or give --list"},
+                  });
   }
 }
 
@@ -119,39 +137,46 @@ TEST_SUITE("cli: bad input") {
   TEST_CASE("files that are no scenario are refused within a second, with exit code 2") {
     const Folder folder;
     folder.write("empty.yaml", "");
-    folder.write("binary.yaml", std::string("\x7f" "ELF\0\1", 6));
+    folder.write("binary.yaml", std::string("\x7f"
+                                            "ELF\0\1",
+                                            6));
     folder.write("keys.yaml", read(Data + "/tiny-16.yaml") + "recompte: full\nbatch: {}\n");
     folder.write("broken.schedule", "syncline-schedule 1\nnonsense\n");
     std::filesystem::resize_file(folder.write("large.yaml", "a: 1\n"), 100'000'000);
-    check_refused(folder, {
-        {"missing", "run none.yaml", 2, "none.yaml: error: no such file"},
-        {"folder", "run .", 2, ".: error: is a folder; name a file in it"},
-        {"empty", "run empty.yaml", 2, "empty.yaml: error: is empty"},
-        {"binary", "run binary.yaml", 2, "binary.yaml: error: not a text file: byte 5 is not UTF-8 text"},
-        {"100 MB", "run large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
-        {"100 MB shown", "show large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
-        {"unknown key", "run keys.yaml", 2,
-         "keys.yaml:8:1: error: unknown key \"recompte\"; did you mean \"recompute\"?"},
-        {"repeated key", "run keys.yaml", 2,
-         "keys.yaml:9:1: error: repeated key \"batch\"; it stands on line 7 already, keep one of them"},
-        {"does not divide", "run " + Tiny + " --set batch.global=100", 2,
-         "--set batch.global=100: error: \"batch.global\" is 100, which is not a multiple of"},
-        {"too many ranks", "schedule " + Tiny + " --set parallel.dp=64", 2, "more ranks than topology.accelerators (16)"},
-        {"unknown topology", "topology small-tre", 2, "did you mean \"small-tree\"?"},
-        {"broken schedule", "run broken.schedule --topology small-tree", 2, "broken.schedule:2"},
-    });
+    check_refused(
+        folder,
+        {
+            {"missing", "run none.yaml", 2, "none.yaml: error: no such file"},
+            {"folder", "run .", 2, ".: error: is a folder; name a file in it"},
+            {"empty", "run empty.yaml", 2, "empty.yaml: error: is empty"},
+            {"binary", "run binary.yaml", 2, "binary.yaml: error: not a text file: byte 5 is not UTF-8 text"},
+            {"100 MB", "run large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
+            {"100 MB shown", "show large.yaml", 2, "large.yaml: error: is too large (100000000 bytes"},
+            {"unknown key", "run keys.yaml", 2,
+             "keys.yaml:8:1: error: unknown key \"recompte\"; did you mean \"recompute\"?"},
+            {"repeated key", "run keys.yaml", 2,
+             "keys.yaml:9:1: error: repeated key \"batch\"; it stands on line 7 already, keep one of them"},
+            {"does not divide", "run " + Tiny + " --set batch.global=100", 2,
+             "--set batch.global=100: error: \"batch.global\" is 100, which is not a multiple of"},
+            {"too many ranks", "schedule " + Tiny + " --set parallel.dp=64", 2,
+             "more ranks than topology.accelerators (16)"},
+            {"unknown topology", "topology small-tre", 2, "did you mean \"small-tree\"?"},
+            {"broken schedule", "run broken.schedule --topology small-tree", 2, "broken.schedule:2"},
+        });
   }
 
   TEST_CASE("a missing data folder is the environment's fault, exit code 3") {
     const Folder folder;
-    const Outcome outcome = run(folder, "--version >/dev/null; SYNCLINE_DATA=/nonexistent '" SYNCLINE_PROGRAM "' doctor");
+    const Outcome outcome =
+        run(folder, "--version >/dev/null; SYNCLINE_DATA=/nonexistent '" SYNCLINE_PROGRAM "' doctor");
     CHECK(outcome.code == 3);
     CHECK(contains(outcome.err, "SYNCLINE_DATA is \"/nonexistent\""));
   }
 
   TEST_CASE("a full disk is the environment's fault, exit code 3") {
     const Folder folder;
-    for (const std::string& arguments : {"show " + Tiny, "schedule " + Tiny, std::string("topology small-tree")}) {
+    for (const std::string& arguments :
+         {"show " + Tiny, "schedule " + Tiny, std::string("topology small-tree")}) {
       CAPTURE(arguments);
       const Outcome outcome = run(folder, arguments, "/dev/full");
       CHECK(outcome.code == 3);
@@ -165,7 +190,8 @@ TEST_SUITE("cli: results") {
     const Folder folder;
     const Outcome outcome = run(folder, "doctor");
     CHECK(outcome.code == 0);
-    for (const std::string part : {"backends", "simgrid 3.", "yaml-cpp", "memory", "small-tree", "toy", "tiny"}) {
+    for (const std::string part :
+         {"backends", "simgrid 3.", "yaml-cpp", "memory", "small-tree", "toy", "tiny"}) {
       CAPTURE(outcome.out);
       CHECK_MESSAGE(contains(outcome.out, part), part);
     }
@@ -174,10 +200,12 @@ TEST_SUITE("cli: results") {
   TEST_CASE("a topology is described and measured") {
     const Folder folder;
     CHECK(run(folder, "topology --list").out == "circle\nsmall-tree\nsmall-tree-thin\n");
-    const Outcome outcome = run(folder, "topology small-tree --set accelerators=32 --set scale-out.oversubscription=3");
+    const Outcome outcome =
+        run(folder, "topology small-tree --set accelerators=32 --set scale-out.oversubscription=3");
     CHECK(outcome.code == 0);
     CHECK(outcome.err == "");
-    for (const std::string part : {"small-tree\n", "32 in 8 nodes", "rail-optimised", "oversubscription 3:1", "GB/s"}) {
+    for (const std::string part :
+         {"small-tree\n", "32 in 8 nodes", "rail-optimised", "oversubscription 3:1", "GB/s"}) {
       CAPTURE(outcome.out);
       CHECK_MESSAGE(contains(outcome.out, part), part);
     }
@@ -257,7 +285,9 @@ TEST_SUITE("cli: results") {
     folder.write("step.schedule", run(folder, "schedule " + Tiny).out);
     const Outcome missing = run(folder, "run step.schedule");
     CHECK(missing.code == 2);
-    CHECK(contains(missing.err, "step.schedule: error: is a schedule, which does not say what it runs on; add --topology"));
+    CHECK(
+        contains(missing.err,
+                 "step.schedule: error: is a schedule, which does not say what it runs on; add --topology"));
     const Outcome small = run(folder, "run step.schedule --topology small-tree --device toy --set a=1");
     CHECK(small.code == 2);
     CHECK(contains(small.err, "--set changes scenarios only"));
@@ -265,7 +295,8 @@ TEST_SUITE("cli: results") {
     const Outcome schedule = run(folder, "run step.schedule --topology small-tree --device toy --json");
     REQUIRE(schedule.code == 0);
     const Outcome scenario = run(folder, "run " + Tiny + " --json");
-    CHECK(nlohmann::json::parse(schedule.out).at("step_time_s") == nlohmann::json::parse(scenario.out).at("step_time_s"));
+    CHECK(nlohmann::json::parse(schedule.out).at("step_time_s") ==
+          nlohmann::json::parse(scenario.out).at("step_time_s"));
   }
 
   TEST_CASE("a schedule that would deadlock is refused with who waits for whom") {

@@ -1,8 +1,9 @@
+#include "sim/config/document.hpp"
+
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 
-#include "sim/config/document.hpp"
 #include "tests/config/fixture.hpp"
 
 using namespace syncline;
@@ -63,7 +64,8 @@ TEST_SUITE("document: reading") {
         {"tab", "a:\n\tb: 1\n",
          "a.yaml:2:1: error: tab in the indentation; YAML allows only spaces there\n"
          "    2 | \tb: 1\n      | ^"},
-        {"unclosed bracket", "a: [1, 2\n", "a.yaml:2:1: error: not valid YAML: end of sequence flow not found"},
+        {"unclosed bracket", "a: [1, 2\n",
+         "a.yaml:2:1: error: not valid YAML: end of sequence flow not found"},
         {"bad mapping", "a: 1\n  b: 2\n",
          "a.yaml:2:4: error: not valid YAML: illegal map value\n    2 |   b: 2\n      |    ^"},
         {"second document", "a: 1\n---\nb: 2\n",
@@ -72,7 +74,9 @@ TEST_SUITE("document: reading") {
          "a.yaml:1:1: error: a key must be a single word\n    1 | [a, b]: 1\n      | ^"},
     };
     for (const Row& row : rows) {
-      SUBCASE(row.name) { CHECK(message_of([&] { static_cast<void>(parsed(row.text)); }) == row.message); }
+      SUBCASE(row.name) {
+        CHECK(message_of([&] { static_cast<void>(parsed(row.text)); }) == row.message);
+      }
     }
   }
 
@@ -96,15 +100,20 @@ TEST_SUITE("document: reading") {
         {"empty", folder.write("empty.yaml", ""), "empty.yaml: error: is empty"},
         {"only comments", folder.write("comments.yaml", "# nothing\n"),
          "comments.yaml: error: is empty (nothing but comments)"},
-        {"binary", folder.write("binary.yaml", std::string("\x7f" "ELF\0\1", 6)),
+        {"binary",
+         folder.write("binary.yaml", std::string("\x7f"
+                                                 "ELF\0\1",
+                                                 6)),
          "binary.yaml: error: not a text file: byte 5 is not UTF-8 text"},
         {"zeros", half, "half.yaml: error: not a text file: byte 6 is not UTF-8 text"},
         {"Latin-1", folder.write("latin.yaml", "a: \xe9t\xe9\n"),
          "latin.yaml: error: not a text file: byte 4 is not UTF-8 text"},
         {"100 MB", large,
-         "large.yaml: error: is too large (100000000 bytes; at most 4194304 bytes are read); is it the right file?"},
+         "large.yaml: error: is too large (100000000 bytes; at most 4194304 bytes are read); is it the right "
+         "file?"},
         {"endless", "/dev/zero",
-         "/dev/zero: error: is too large (it goes on after that; at most 4194304 bytes are read); is it the right "
+         "/dev/zero: error: is too large (it goes on after that; at most 4194304 bytes are read); is it the "
+         "right "
          "file?"},
         {"a list", folder.write("list.yaml", "- a\n- b\n"),
          "list.yaml:1:1: error: expected keys with values such as \"version: 1\"; is it the right file?\n"
@@ -117,12 +126,14 @@ TEST_SUITE("document: reading") {
     };
     for (const Row& row : rows) {
       SUBCASE(row.name) {
-        const auto start = std::chrono::steady_clock::now();
-        CHECK(message_of([&] {
-                ConfigErrors errors;
-                static_cast<void>(read_yaml_file(row.file, errors));
-              }, folder / "") == row.message);
-        CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+        const std::clock_t start = std::clock();  // not wall-clock: tests run beside each other
+        CHECK(message_of(
+                  [&] {
+                    ConfigErrors errors;
+                    static_cast<void>(read_yaml_file(row.file, errors));
+                  },
+                  folder / "") == row.message);
+        CHECK(std::clock() - start < CLOCKS_PER_SEC);
       }
     }
   }
@@ -150,7 +161,9 @@ TEST_SUITE("document: overrides") {
         {"the name itself", "a: name", {"a", "other"}, "a: other\n"},
     };
     for (const Row& row : rows) {
-      SUBCASE(row.name) { CHECK(after_override(row.text, row.change) == row.result); }
+      SUBCASE(row.name) {
+        CHECK(after_override(row.text, row.change) == row.result);
+      }
     }
   }
 
@@ -162,10 +175,15 @@ TEST_SUITE("document: overrides") {
     };
     const std::vector<Row> rows = {
         {"below a list", {"a.b.0", "1"}, "--set a.b.0=1: error: \"b\" is a list; set it as a whole"},
-        {"below a value", {"a.c.d", "1"}, "--set a.c.d=1: error: \"c\" is a single value; nothing lies below it"},
-        {"empty part", {"a..b", "1"},
+        {"below a value",
+         {"a.c.d", "1"},
+         "--set a.c.d=1: error: \"c\" is a single value; nothing lies below it"},
+        {"empty part",
+         {"a..b", "1"},
          "--set a..b=1: error: the path has an empty part; write it as in batch.global=64"},
-        {"broken value", {"a.c", "[1"}, "--set a.c=[1: error: not valid YAML: end of sequence flow not found"},
+        {"broken value",
+         {"a.c", "[1"},
+         "--set a.c=[1: error: not valid YAML: end of sequence flow not found"},
     };
     for (const Row& row : rows) {
       SUBCASE(row.name) {
@@ -185,17 +203,21 @@ TEST_SUITE("document: merging and printing") {
     const std::vector<Row> rows = {
         {"nested", "a: {b: 1, c: {d: 2}}", "a: {c: {e: 3}}", "a: {b: 1, c: {d: 2, e: 3}}\n"},
         {"lists are replaced", "a: [1, 2]", "a: [3]", "a: [3]\n"},
-        {"same kind", "x: {kind: t, p: 1, link: l}", "x: {kind: t, q: 2}", "x: {kind: t, p: 1, link: l, q: 2}\n"},
-        {"another kind keeps the link only", "x: {kind: t, p: 1, link: l}", "x: {kind: u}", "x: {link: l, kind: u}\n"},
+        {"same kind", "x: {kind: t, p: 1, link: l}", "x: {kind: t, q: 2}",
+         "x: {kind: t, p: 1, link: l, q: 2}\n"},
+        {"another kind keeps the link only", "x: {kind: t, p: 1, link: l}", "x: {kind: u}",
+         "x: {link: l, kind: u}\n"},
     };
     for (const Row& row : rows) {
-      SUBCASE(row.name) { CHECK(to_yaml(merge(parsed(row.base), parsed(row.over))) == row.result); }
+      SUBCASE(row.name) {
+        CHECK(to_yaml(merge(parsed(row.base), parsed(row.over))) == row.result);
+      }
     }
   }
 
   TEST_CASE("printed text reads back as the same text") {
-    for (const std::string text : {"plain", "a b", "a: b", "# no comment", "\"quoted\" \\ back", "- item", "null", "~",
-                                   "tab\tand\nline", "{x}", "ünï × 2"}) {
+    for (const std::string text : {"plain", "a b", "a: b", "# no comment", "\"quoted\" \\ back", "- item",
+                                   "null", "~", "tab\tand\nline", "{x}", "ünï × 2"}) {
       CAPTURE(text);
       ConfigNode root = parsed("a: 1");
       root.find("a")->value = scalar_node(text);

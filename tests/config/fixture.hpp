@@ -16,7 +16,9 @@ namespace syncline::test {
 inline const std::string Data = SYNCLINE_SOURCE_DIR "/tests/config/data";
 
 /// Names of topologies, devices and models mean those of the tests.
-inline void use_test_data() { setenv("SYNCLINE_DATA", Data.c_str(), 1); }
+inline void use_test_data() {
+  setenv("SYNCLINE_DATA", Data.c_str(), 1);
+}
 
 /// Removed with all its files at the end.
 class Folder {
@@ -53,7 +55,8 @@ std::string message_of(const Call& call, const std::string& folder = "") {
     return "";
   } catch (const InputError& error) {
     std::string text = error.what();
-    for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos; at = text.find(folder))
+    for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos;
+         at = text.find(folder))
       text.erase(at, folder.size());
     return text;
   }

@@ -1,6 +1,7 @@
+#include "sim/config/scenario.hpp"
+
 #include <doctest/doctest.h>
 
-#include "sim/config/scenario.hpp"
 #include "tests/config/fixture.hpp"
 
 using namespace syncline;
@@ -15,7 +16,9 @@ Scenario tiny(const std::vector<Override>& overrides = {}) {
   return load_scenario(TinyFile, overrides);
 }
 
-const FatTreeSpec& tree_of(const Scenario& scenario) { return std::get<FatTreeSpec>(scenario.topology.scale_out); }
+const FatTreeSpec& tree_of(const Scenario& scenario) {
+  return std::get<FatTreeSpec>(scenario.topology.scale_out);
+}
 
 }  // namespace
 
@@ -152,11 +155,17 @@ TEST_SUITE("scenario: show") {
   TEST_CASE("what is shown reads back as the same scenario, whatever was chosen") {
     const std::vector<std::vector<Override>> choices = {
         {},
-        {{"topology", "{accelerators: 8, scale-out: {kind: torus, dimensions: 2, link: {bandwidth: 50GBps, latency: 0}}}"}},
-        {{"topology.scale-out", "{kind: all-to-all, fabric: full-mesh, link: {bandwidth: 12.5Gbps, latency: 3.3us}}"}},
-        {{"topology", "{accelerators: 4, accelerators-per-node: 4, scale-up: {kind: full-mesh, link: {bandwidth: "
-                      "1e10Bps, latency: 1ns}}}"}},
-        {{"device.memory", "94.37GiB"}, {"device.kernel-gap", "1.23456789us"}, {"device.peak.fp8", "1978.9TFLOPps"}},
+        {{"topology",
+          "{accelerators: 8, scale-out: {kind: torus, dimensions: 2, link: {bandwidth: 50GBps, latency: "
+          "0}}}"}},
+        {{"topology.scale-out",
+          "{kind: all-to-all, fabric: full-mesh, link: {bandwidth: 12.5Gbps, latency: 3.3us}}"}},
+        {{"topology",
+          "{accelerators: 4, accelerators-per-node: 4, scale-up: {kind: full-mesh, link: {bandwidth: "
+          "1e10Bps, latency: 1ns}}}"}},
+        {{"device.memory", "94.37GiB"},
+         {"device.kernel-gap", "1.23456789us"},
+         {"device.peak.fp8", "1978.9TFLOPps"}},
         {{"source", "'a: \"quoted\" # text'"}, {"run.detail", "full"}, {"run.seed", "9007199254740992"}},
         {{"precision.compute", "fp32"}, {"recompute", "selective-op"}, {"kernels", "eager"}},
         {{"published", "[{metric: mfu, value: 0.41, source: 'x, y'}]"}, {"expect.mfu.at-least", "0.1"}},
@@ -180,9 +189,10 @@ TEST_SUITE("scenario: show") {
 
   TEST_CASE("every default is written out") {
     const std::string shown = show_scenario(tiny());
-    for (const std::string line : {"parallel: {dp: 16}\n", "precision: {compute: bf16, reduce: fp32}\n",
-                                   "recompute: none\n", "kernels: compiled\n", "run: {detail: aggregate, seed: 0}\n",
-                                   "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
+    for (const std::string line :
+         {"parallel: {dp: 16}\n", "precision: {compute: bf16, reduce: fp32}\n", "recompute: none\n",
+          "kernels: compiled\n", "run: {detail: aggregate, seed: 0}\n",
+          "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
       CAPTURE(shown);
       CHECK_MESSAGE(shown.find(line) != std::string::npos, line);
     }
@@ -225,30 +235,44 @@ TEST_SUITE("scenario: overrides") {
       std::string message;
     };
     const std::vector<Row> rows = {
-        {"unknown block", {"topolgy.accelerators", "8"},
-         "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: version, "
-         "name, question, source, topology, device, model, parallel, batch, precision, sharding, recompute, kernels, "
+        {"unknown block",
+         {"topolgy.accelerators", "8"},
+         "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
+         "version, "
+         "name, question, source, topology, device, model, parallel, batch, precision, sharding, recompute, "
+         "kernels, "
          "run, published, expect)"},
-        {"unknown key", {"topology.scale-out.oversubscripton", "4"},
+        {"unknown key",
+         {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "
          "\"oversubscription\"? (known: kind, levels, radix, oversubscription, rail-optimised, link)"},
-        {"no value", {"batch.global", ""},
+        {"no value",
+         {"batch.global", ""},
          "--set batch.global=: error: \"batch.global\": expected a whole number, found nothing"},
-        {"bad value", {"topology.scale-out.link.bandwidth", "400"},
-         "--set topology.scale-out.link.bandwidth=400: error: \"topology.scale-out.link.bandwidth\": \"400\" lacks a "
-         "unit; write it as in \"400Gbps\" (units: bps, kbps, Mbps, Gbps, Tbps, Bps, kBps, MBps, GBps, TBps, B/s, "
+        {"bad value",
+         {"topology.scale-out.link.bandwidth", "400"},
+         "--set topology.scale-out.link.bandwidth=400: error: \"topology.scale-out.link.bandwidth\": \"400\" "
+         "lacks a "
+         "unit; write it as in \"400Gbps\" (units: bps, kbps, Mbps, Gbps, Tbps, Bps, kBps, MBps, GBps, TBps, "
+         "B/s, "
          "kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s)"},
-        {"does not fit", {"batch.global", "100"},
+        {"does not fit",
+         {"batch.global", "100"},
          "--set batch.global=100: error: \"batch.global\" is 100, which is not a multiple of parallel.dp × "
          "batch.microbatch (16 × 2 = 32); try 96 or 128"},
-        {"unknown name", {"topology", "small-tee"},
-         "--set topology=small-tee: error: unknown topology \"small-tee\"; did you mean \"small-tree\"? (known: "
+        {"unknown name",
+         {"topology", "small-tee"},
+         "--set topology=small-tee: error: unknown topology \"small-tee\"; did you mean \"small-tree\"? "
+         "(known: "
          "circle, small-tree, small-tree-thin); or give a file name that ends in .yaml"},
-        {"of a plain value", {"batch.global.x", "4"},
+        {"of a plain value",
+         {"batch.global.x", "4"},
          "--set batch.global.x=4: error: \"global\" is a single value; nothing lies below it"},
     };
     for (const Row& row : rows) {
-      SUBCASE(row.name) { CHECK(message_of([&] { static_cast<void>(tiny({row.change})); }) == row.message); }
+      SUBCASE(row.name) {
+        CHECK(message_of([&] { static_cast<void>(tiny({row.change})); }) == row.message);
+      }
     }
   }
 }
@@ -265,21 +289,26 @@ TEST_SUITE("catalogue: alone") {
   TEST_CASE("what is wrong with them has a place") {
     use_test_data();
     const Folder folder;
-    const std::string model = folder.write("m.yaml", "version: 1\nlayers: 2\nhidden: 10\nheads: 4\nkv-heads: 3\nffn: 8\n"
-                                                     "vocabulary: 10\n");
+    const std::string model =
+        folder.write("m.yaml",
+                     "version: 1\nlayers: 2\nhidden: 10\nheads: 4\nkv-heads: 3\nffn: 8\n"
+                     "vocabulary: 10\n");
     CHECK(message_of([&] { static_cast<void>(load_model(model)); }, folder / "") ==
-          "m.yaml:4:8: error: \"heads\" is 4, which does not divide hidden (10); try 2 or 5, or give head-size\n"
+          "m.yaml:4:8: error: \"heads\" is 4, which does not divide hidden (10); try 2 or 5, or give "
+          "head-size\n"
           "    4 | heads: 4\n      |        ^\n"
           "m.yaml:5:11: error: \"kv-heads\" is 3, which does not divide heads (4); try 2 or 4\n"
           "    5 | kv-heads: 3\n      |           ^");
     CHECK(message_of([] { static_cast<void>(load_device("toi")); }) ==
-          "error: unknown device \"toi\"; did you mean \"toy\"? (known: toy); or give a file name that ends in .yaml");
+          "error: unknown device \"toi\"; did you mean \"toy\"? (known: toy); or give a file name that ends "
+          "in .yaml");
     CHECK(message_of([] { static_cast<void>(load_topology("circle")); }, Data + "/topologies/") ==
           "circle.yaml:2:7: error: more than 8 bases upon each other; do they name each other in a circle?\n"
           "    2 | base: circle\n      |       ^");
-    CHECK(message_of([&] { static_cast<void>(load_topology(folder.write("t.yaml", "accelerators: 4\n"))); },
-                     folder / "") ==
-          "t.yaml:1:1: error: missing key \"version\"; add \"version: 1\"\n    1 | accelerators: 4\n      | ^");
+    CHECK(
+        message_of([&] { static_cast<void>(load_topology(folder.write("t.yaml", "accelerators: 4\n"))); },
+                   folder / "") ==
+        "t.yaml:1:1: error: missing key \"version\"; add \"version: 1\"\n    1 | accelerators: 4\n      | ^");
   }
 
   TEST_CASE("a data folder that is none is a fault of the environment") {

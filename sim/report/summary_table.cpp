@@ -85,8 +85,9 @@ std::string link_table(const RunSummary& run) {
   return text + "\n" + aligned(busiest, "llrrr");
 }
 
+// In GB/s with two decimals, as nccl-tests prints it.
 std::string rate_text(const std::optional<BytesPerSecond>& rate) {
-  return rate ? fmt::format("{:.4g}", rate->si() / 1e9) : NoNumber;
+  return rate ? fmt::format("{:.2f}", rate->si() / 1e9) : NoNumber;
 }
 
 // Those that take most time first, as many as fit a screen.

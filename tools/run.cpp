@@ -19,8 +19,9 @@
 namespace syncline {
 namespace {
 
-RunContext context_of(const Question& question) {
+RunContext context_of(const Question& question, const std::vector<std::string>& overrides) {
   RunContext context;
+  context.overrides = overrides;
   context.version = std::string(build::Version);
   if (!question.scenario) {
     context.title = fmt::format("{} on {}", question.schedule.name, question.cluster.topology.name());
@@ -30,6 +31,7 @@ RunContext context_of(const Question& question) {
   const Scenario& scenario = *question.scenario;
   context.title = scenario.question.empty() ? scenario.name : scenario.question;
   context.scenario = scenario.name;
+  context.model = scenario.job.model.name;
   context.hash = scenario.hash;
   context.seed = scenario.seed;
   context.published = scenario.published;
@@ -142,7 +144,7 @@ class Run : public Subcommand {
   /// Simulates, and shows what is shown of each run by itself.
   RunSummary run_one(const Question& question) {
     const RunResult result = simulate(question, options_for(question));
-    RunSummary summary = summarise(result, question.schedule, question.cluster, context_of(question));
+    RunSummary summary = summarise(result, question.schedule, question.cluster, context_of(question, assignments_));
     if (!trace_.empty()) {
       write_trace(trace_, result.timeline);
       spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);

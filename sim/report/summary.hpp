@@ -21,6 +21,8 @@ namespace syncline {
 struct RunContext {
   std::string title;                  // a question, or what runs on what; first line of the table
   std::string scenario;               // name; heads the column in a comparison
+  std::string model;                  // "llama3-8b"; empty for a schedule file
+  std::vector<std::string> overrides; // "--set" values as given: "model=llama3-70b"
   std::string version;                // of the program
   std::optional<std::uint64_t> hash;  // of the scenario
   std::optional<std::uint64_t> seed;

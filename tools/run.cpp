@@ -48,16 +48,6 @@ RunResult simulate(const Question& question, const RunOptions& options) {
   }
 }
 
-std::string limits_text(const Expectation& expected) {
-  if (expected.value)
-    return fmt::format("{} within {}", metric_text(expected.metric, *expected.value),
-                       metric_text(expected.metric, expected.within.value_or(0)));
-  std::vector<std::string> limits;
-  if (expected.at_least) limits.push_back("at least " + metric_text(expected.metric, *expected.at_least));
-  if (expected.at_most) limits.push_back("at most " + metric_text(expected.metric, *expected.at_most));
-  return fmt::format("{}", fmt::join(limits, " and "));
-}
-
 /// Says on stderr what was expected and is not so.
 void report_expectations(const RunSummary& summary) {
   for (const ExpectationSummary& item : summary.expect)
@@ -65,7 +55,7 @@ void report_expectations(const RunSummary& summary) {
       spdlog::error(
           "{}: {} is {}, expected {}", summary.context.scenario, item.expected.metric,
           item.simulated ? metric_text(item.expected.metric, *item.simulated) : "not known in this run",
-          limits_text(item.expected));
+          expectation_text(item.expected));
 }
 
 /// @throws std::logic_error when the result breaks physics: that is our bug
@@ -93,8 +83,7 @@ class Run : public Subcommand {
     return "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --gantt\n"
            "  syncline run scenarios/runs/llama3-8b-fsdp-h100-64.yaml --set batch.global=256 --json\n"
            "Exit code: 0 done, 1 an `expect` of the scenario does not hold, 2 bad input, 3 the environment "
-           "lacks "
-           "something.";
+           "lacks something, 4 a bug in syncline.";
   }
 
   void add_options(CLI::App& app) override {

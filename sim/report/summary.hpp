@@ -137,6 +137,10 @@ struct RunSummary {
 /// @throws std::invalid_argument when there is no metric of that name
 [[nodiscard]] std::string metric_text(std::string_view name, double value);
 
+/// What is expected, in words: "40.0 % ± 1.0 %", "at least 1 s and at most 2 s".
+/// @throws std::invalid_argument when there is no metric of that name
+[[nodiscard]] std::string expectation_text(const Expectation& expected);
+
 // --- forms -----------------------------------------------------------------------------------------------------------
 
 /// For people: aligned, units on every number, at most 100 columns.

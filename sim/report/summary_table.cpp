@@ -152,18 +152,6 @@ std::string published_table(const RunSummary& run) {
 }
 
 // "12 ms ± 1 ms", "at least 40 %".
-std::string expectation_text(const Expectation& expected) {
-  std::string text;
-  const auto add = [&](const char* words, const std::optional<double>& value) {
-    if (value) text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) + metric_text(expected.metric, *value);
-  };
-  add("", expected.value);
-  if (expected.value && expected.within) text += " ± " + metric_text(expected.metric, *expected.within);
-  add("at least ", expected.at_least);
-  add("at most ", expected.at_most);
-  return text;
-}
-
 std::string expectation_table(const RunSummary& run) {
   if (run.expect.empty()) return "";
   Rows rows;
@@ -183,6 +171,18 @@ std::string inconsistencies(const RunSummary& run) {
 }
 
 }  // namespace
+
+std::string expectation_text(const Expectation& expected) {
+  std::string text;
+  const auto add = [&](const char* words, const std::optional<double>& value) {
+    if (value) text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) + metric_text(expected.metric, *value);
+  };
+  add("", expected.value);
+  if (expected.value && expected.within) text += " ± " + metric_text(expected.metric, *expected.within);
+  add("at least ", expected.at_least);
+  add("at most ", expected.at_most);
+  return text;
+}
 
 std::string summary_table(const RunSummary& run) {
   std::string text;

@@ -99,6 +99,15 @@ TEST_SUITE("cli: help") {
     }
   }
 
+  TEST_CASE("the help of run names every exit code") {
+    const Folder folder;
+    const std::string help = run(folder, "run --help").out;
+    for (const std::string code : {"0 done", "1 an `expect`", "2 bad input", "3 the environment", "4 a bug"}) {
+      CAPTURE(help);
+      CHECK_MESSAGE(contains(help, code), code);
+    }
+  }
+
   TEST_CASE("the version is printed") {
     const Folder folder;
     const Outcome outcome = run(folder, "--version");

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "sim/collective/collective.hpp"
 
@@ -26,36 +25,44 @@ std::uint32_t index_in_node(AcceleratorId accelerator, const Topology& topology)
   return accelerator.value() % static_cast<std::uint32_t>(topology.shape().accelerators_per_node);
 }
 
-// How many NICs the members on one node have between them.
-std::size_t nics_of(const Order& node, std::span<const AcceleratorId> members, const Topology& topology) {
+// Where in the node's list each of its NICs first has a member; one entry where there are no NICs.
+std::vector<std::size_t> first_by_nic(const Order& node, std::span<const AcceleratorId> members,
+                                      const Topology& topology) {
   const Shape& shape = topology.shape();
-  if (shape.nics_per_node == 0) return 1;
-  std::set<std::uint32_t> nics;
-  for (const std::uint32_t position : node)
-    nics.insert(index_in_node(members[position], topology) * static_cast<std::uint32_t>(shape.nics_per_node) /
-                static_cast<std::uint32_t>(shape.accelerators_per_node));
-  return nics.size();
+  std::map<std::uint32_t, std::size_t> first;
+  for (std::size_t i = 0; i < node.size(); ++i)
+    first.try_emplace(index_in_node(members[node[i]], topology) * static_cast<std::uint32_t>(shape.nics_per_node) /
+                          static_cast<std::uint32_t>(shape.accelerators_per_node),
+                      i);
+  std::vector<std::size_t> places;
+  for (const auto& [nic, place] : first) places.push_back(place);
+  return places;
 }
 
 std::vector<Order> rings_across_nodes(const std::vector<Order>& nodes, std::span<const AcceleratorId> members,
                                       const Topology& topology) {
   std::size_t channels = nodes.size() == 1 ? 1 : members.size();
-  for (const Order& node : nodes) channels = std::min(channels, nics_of(node, members, topology));
+  std::vector<std::vector<std::size_t>> entries;
+  for (const Order& node : nodes) {
+    entries.push_back(first_by_nic(node, members, topology));
+    channels = std::min(channels, entries.back().size());
+  }
   std::vector<Order> rings(channels);
   for (std::size_t c = 0; c < channels; ++c) {
-    for (const Order& node : nodes) {
-      const std::size_t first = c * node.size() / channels;  // spread over the NICs when there are fewer of them
-      for (std::size_t i = 0; i < node.size(); ++i) rings[c].push_back(node[(first + i) % node.size()]);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const Order& node = nodes[n];
+      for (std::size_t i = 0; i < node.size(); ++i) rings[c].push_back(node[(entries[n][c] + i) % node.size()]);
     }
   }
   return rings;
 }
 
-// One link from the first member to each other one: they are fully meshed.
-bool neighbours_of_all(std::span<const AcceleratorId> members, const Topology& topology) {
-  return std::all_of(members.begin() + 1, members.end(), [&](AcceleratorId other) {
-    return topology.route(members.front(), other).size() == 1;
-  });
+// One link between every two members.
+bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    for (std::size_t j = i + 1; j < members.size(); ++j)
+      if (topology.route(members[i], members[j]).size() != 1) return false;
+  return true;
 }
 
 // In a full mesh of n, stepping by any stride prime to n visits all, and no two strides share a link.
@@ -69,34 +76,60 @@ std::vector<Order> rings_in_mesh(std::size_t n) {
   return rings;
 }
 
-// The accelerators of a torus in snake order: dimension order[0] runs fastest, to and fro (a reflected Gray code).
-Order snake(const std::vector<int>& shape, const std::vector<std::size_t>& order) {
-  std::vector<std::uint32_t> stride(shape.size(), 1);
-  for (std::size_t d = 1; d < shape.size(); ++d) stride[d] = stride[d - 1] * static_cast<std::uint32_t>(shape[d - 1]);
-  const auto count = static_cast<std::uint32_t>(std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>()));
+struct TorusShape {
+  std::vector<std::uint32_t> extent;
+  bool wrapped = true;  // in every dimension
+
+  [[nodiscard]] std::uint32_t count() const {
+    return std::accumulate(extent.begin(), extent.end(), 1U, std::multiplies<>());
+  }
+};
+
+// Ring channels on a torus start at up to so many places: more even the load out further, and cost time to simulate.
+constexpr std::uint32_t MostTranslations = 8;
+
+// A walk through all of a torus, one link a step and back to its start: a Gray code whose digit order[0] runs fastest.
+// A digit whose higher digits run through a multiple of its extent goes round and round (modular Gray code, all steps
+// the same way: Bae and Bose, IEEE Trans. Computers 52, 2003); any other goes to and fro (reflected), and closes when
+// the higher digits run through an even number. `start` is where the walk begins.
+Order walk(const TorusShape& torus, const std::vector<std::size_t>& order, const std::vector<std::uint32_t>& start) {
+  std::vector<std::uint32_t> stride(torus.extent.size(), 1);
+  for (std::size_t d = 1; d < stride.size(); ++d) stride[d] = stride[d - 1] * torus.extent[d - 1];
+  const std::uint32_t count = torus.count();
   Order path;
+  path.reserve(count);
   for (std::uint32_t step = 0; step < count; ++step) {
-    std::uint32_t rest = step, at = 0;
+    std::uint32_t higher = step, range = count, at = 0;
     for (const std::size_t d : order) {
-      const auto extent = static_cast<std::uint32_t>(shape[d]);
-      const std::uint32_t digit = rest % extent;
-      rest /= extent;
-      at += (rest % 2 == 0 ? digit : extent - 1 - digit) * stride[d];
+      const std::uint32_t extent = torus.extent[d];
+      const std::uint32_t digit = higher % extent;
+      higher /= extent;
+      range /= extent;
+      const bool modular = torus.wrapped && (range % extent == 0 || range == 1);
+      const std::uint32_t reflected = higher % 2 == 0 ? digit : extent - 1 - digit;
+      const std::uint32_t place = modular ? (digit + extent - higher % extent) % extent : reflected;
+      at += (place + start[d]) % extent * stride[d];
     }
     path.push_back(at);
   }
   return path;
 }
 
-std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const std::vector<int>& shape) {
+// One walk fills a torus unevenly: its slow dimensions hardly carry anything. So every dimension is the fastest in turn,
+// every walk goes both ways, and each begins at several places along a diagonal.
+std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const TorusShape& torus) {
   std::vector<std::uint32_t> position_of(members.size());
   for (std::uint32_t i = 0; i < members.size(); ++i) position_of[members[i].value()] = i;
-  std::vector<std::size_t> order(shape.size());
+  const std::uint32_t longest = *std::max_element(torus.extent.begin(), torus.extent.end());
+  const std::uint32_t translations = torus.wrapped ? std::min(MostTranslations, longest) : 1;
+  std::vector<std::size_t> order(torus.extent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<Order> rings;
-  for (std::size_t rotation = 0; rotation < shape.size(); ++rotation) {
-    if (shape[order.front()] > 1) {
-      Order ring = snake(shape, order);
+  for (std::size_t rotation = 0; rotation < order.size(); ++rotation) {
+    for (std::uint32_t t = 0; t < translations && torus.extent[order.front()] > 1; ++t) {
+      std::vector<std::uint32_t> start;
+      for (const std::uint32_t extent : torus.extent) start.push_back(t * extent / translations);
+      Order ring = walk(torus, order, start);
       for (std::uint32_t& vertex : ring) vertex = position_of[vertex];
       rings.push_back(ring);
       std::reverse(ring.begin(), ring.end());
@@ -110,12 +143,15 @@ std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const 
 }  // namespace
 
 std::vector<Order> ring_orders(std::span<const AcceleratorId> members, const Topology& topology) {
+  const Shape& shape = topology.shape();
   const bool whole = members.size() == topology.accelerators().size();
-  if (whole && members.size() > 1 && !topology.shape().torus.empty() &&
-      topology.shape().accelerators_per_node == 1)
-    return rings_on_torus(members, topology.shape().torus);
-
-  if (members.size() > 2 && neighbours_of_all(members, topology)) return rings_in_mesh(members.size());
+  if (whole && members.size() > 1 && !shape.torus.empty() && shape.accelerators_per_node == 1) {
+    TorusShape torus{{shape.torus.begin(), shape.torus.end()}, true};
+    for (std::size_t d = 0; d < shape.torus_wrap.size(); ++d)
+      torus.wrapped = torus.wrapped && (shape.torus_wrap[d] || shape.torus[d] <= 2);
+    return rings_on_torus(members, torus);
+  }
+  if (members.size() > 2 && fully_meshed(members, topology)) return rings_in_mesh(members.size());
   return rings_across_nodes(by_node(members, topology), members, topology);
 }
 

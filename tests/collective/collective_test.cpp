@@ -104,7 +104,8 @@ TEST_CASE("as many rings as the members of a node have NICs between them") {
     std::size_t rings;
   };
   for (const Row& row : {Row{"all eight, eight NICs", 8, 8, {0, 1, 2, 3, 4, 5, 6, 7}, 8}, {"all eight, four NICs", 8, 4, {0, 1, 2, 3, 4, 5, 6, 7}, 4},
-                         {"one a node", 8, 8, {3}, 1}, {"two a node", 8, 8, {0, 1}, 2}, {"two on one NIC", 8, 4, {0, 1}, 1}}) {
+                         {"one a node", 8, 8, {3}, 1}, {"two a node", 8, 8, {0, 1}, 2}, {"two on one NIC", 8, 4, {0, 1}, 1},
+                         {"five on three NICs", 8, 4, {0, 1, 2, 3, 4}, 3}}) {
     CAPTURE(row.name);
     const Topology topology = build_topology(cluster_of_nodes(3, row.per_node, row.nics));
     std::vector<AcceleratorId> members;
@@ -113,6 +114,10 @@ TEST_CASE("as many rings as the members of a node have NICs between them") {
     const Rings rings = ring_orders(members, topology);
     CHECK(rings.size() == row.rings);
     check_permutations(rings, members.size());
+    std::set<std::uint32_t> entries;  // each ring enters the second node by another NIC
+    for (const auto& ring : rings)
+      entries.insert(members[ring[row.local.size()]].value() % 8 * static_cast<std::uint32_t>(row.nics) / 8);
+    CHECK(entries.size() == row.rings);
   }
 }
 
@@ -140,20 +145,44 @@ TEST_CASE("in a full mesh no two rings share a link") {
   // strides prime to 8: 1, 3, 5, 7
 }
 
-TEST_CASE("on a torus every ring steps from neighbour to neighbour, two to a dimension") {
-  for (const std::vector<int>& shape : {std::vector<int>{4, 4, 4}, {2, 4, 8}, {8, 8}, {16}, {4, 1, 4}}) {
-    TopologySpec spec;
-    spec.name = "torus";
-    spec.accelerators = std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
-    spec.scale_out = TorusSpec{shape, {}, static_cast<int>(shape.size()), {100_GBps, 1.0, 1_us}};
-    const Topology topology = build_topology(spec);
+Topology torus(const std::vector<int>& shape) {
+  TopologySpec spec;
+  spec.name = "torus";
+  spec.accelerators = std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
+  spec.scale_out = TorusSpec{shape, {}, static_cast<int>(shape.size()), {100_GBps, 1.0, 1_us}};
+  return build_topology(spec);
+}
+
+TEST_CASE("on a torus every ring steps from neighbour to neighbour, as many one way as the other in each dimension") {
+  for (const std::vector<int>& shape :
+       {std::vector<int>{4, 4, 4}, {2, 4, 8}, {8, 8}, {16}, {4, 1, 4}, {3, 3, 3}, {2, 2, 2}, {6, 4}}) {
+    const Topology topology = torus(shape);
+    const std::size_t n = topology.accelerators().size();
     const Rings rings = ring_orders(all_of(topology), topology);
     const auto dimensions = std::count_if(shape.begin(), shape.end(), [](int extent) { return extent > 1; });
-    CHECK(rings.size() == static_cast<std::size_t>(2 * dimensions));
-    check_permutations(rings, static_cast<std::size_t>(spec.accelerators));
+    CHECK(rings.size() % static_cast<std::size_t>(2 * dimensions) == 0);
+    check_permutations(rings, n);
+    for (const auto& ring : rings)
+      for (std::size_t i = 0; i < n; ++i)
+        CHECK(topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % n])).size() == 1);
+  }
+}
+
+TEST_CASE("the rings on a torus load its links nearly alike") {
+  struct Row {
+    std::vector<int> shape;
+    double most;  // load of the fullest link over the mean
+  };
+  for (const Row& row : {Row{{8, 8}, 1.0}, {{3, 3, 3}, 1.0}, {{4, 4, 4}, 1.25}, {{8, 8, 8}, 1.125}, {{4, 4, 8}, 1.25}}) {
+    const Topology topology = torus(row.shape);
+    const Rings rings = ring_orders(all_of(topology), topology);
+    std::vector<int> load(topology.links().size(), 0);
     for (const auto& ring : rings)
       for (std::size_t i = 0; i < ring.size(); ++i)
-        CHECK(topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])).size() == 1);
+        for (const LinkId link : topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])))
+          ++load[link.value()];
+    const double mean = std::accumulate(load.begin(), load.end(), 0.0) / static_cast<double>(load.size());
+    CHECK(*std::max_element(load.begin(), load.end()) == doctest::Approx(row.most * mean));
   }
 }
 

@@ -19,6 +19,7 @@ struct RankMemory {
   std::uint32_t peak_op = 0;      // position in Timeline::ops of the op whose start made the peak
   bool peak_at_start = false;     // the peak is what is resident before the first op
   MemoryByCategory at_peak{};
+  MemoryByCategory least{};       // 0, or below by how much more than was held has been given back
   bool out_of_memory = false;     // above the device's capacity
   std::uint32_t out_of_memory_op = 0;  // the first op that did not fit
 };
@@ -39,6 +40,7 @@ struct CollectiveChoice {
   std::uint64_t count = 0;       // instances in the run
   Bytes bytes_between_nodes;     // of one instance in one group
   std::size_t nodes_spanned = 0; // by one group
+  Bytes bytes_between_nodes_total;  // of all instances together
 };
 
 struct EngineStatistics {
@@ -54,6 +56,7 @@ struct RunResult {
   std::vector<RankMemory> memory;            // by rank
   std::vector<LinkLoad> links;               // links that carried something, by id
   std::vector<CollectiveChoice> collectives;
+  Bytes bytes_sent;              // by all members of all collectives and all senders, from one accelerator to another
   EngineStatistics engine;
 };
 

@@ -1,5 +1,7 @@
 #include "backends/replay/memory_ledger.hpp"
 
+#include <algorithm>
+
 namespace syncline {
 
 void MemoryLedger::hold(RankId rank, const std::vector<MemoryEffect>& resident) {
@@ -26,6 +28,9 @@ void MemoryLedger::give_back(RankId rank, const std::vector<MemoryEffect>& effec
     if (effect.bytes >= Bytes(0)) continue;
     held_[rank.value()][static_cast<std::size_t>(effect.category)] += effect.bytes;
     total_[rank.value()] += effect.bytes;
+    const auto category = static_cast<std::size_t>(effect.category);
+    Bytes& least = report_[rank.value()].least[category];
+    least = std::min(least, held_[rank.value()][category]);
   }
 }
 

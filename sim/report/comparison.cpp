@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/core/printable.hpp"
+#include "sim/core/units.hpp"
 #include "sim/report/metric_table.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/report/text.hpp"
@@ -17,7 +19,7 @@ constexpr const char* Unknown = "-";
 // The rows between the heading and the links.
 constexpr std::string_view Compared[] = {
     "tokens-per-s-per-accelerator", "mfu", "compute-time", "communication-time", "exposed-communication", "exposed-share",
-    "overlap-share", "waiting-time", "peak-memory"};
+    "overlap-share", "waiting-time"};
 
 std::string ratio_text(const RunSummary& run, const RunSummary& first) {
   return first.step_time.si() > 0 ? fmt::format("× {:.3f}", run.step_time / first.step_time) : Unknown;
@@ -29,6 +31,20 @@ std::string busiest_name(const RunSummary& run) {
 
 std::string busiest_share(const RunSummary& run) {
   return run.busiest_links.empty() ? Unknown : percent(run.busiest_links.front().utilisation);
+}
+
+// "66.11 GB of 80 GB".
+std::string memory_text(const RunSummary& run) {
+  if (!run.memory) return Unknown;
+  const std::string peak = to_text(run.memory->peak);
+  return run.memory->capacity ? fmt::format("{} of {}", peak, to_text(*run.memory->capacity)) : peak;
+}
+
+bool out_of_memory(const RunSummary& run) { return run.memory && run.memory->ranks_out_of_memory > 0; }
+
+std::string fit_text(const RunSummary& run) {
+  if (!run.memory || !run.memory->capacity) return Unknown;
+  return out_of_memory(run) ? "OUT OF MEMORY" : "yes";
 }
 
 std::string line(std::string_view label, std::span<const RunSummary> runs, auto&& cell) {
@@ -53,13 +69,21 @@ std::string comparison_table(std::span<const RunSummary> runs) {
     });
   };
   std::string text = line("", runs, [](const RunSummary& run) { return run.context.scenario; });
+  const auto named = [](const RunSummary& run) { return !run.context.model.empty(); };
+  if (std::any_of(runs.begin(), runs.end(), named))
+    text += line("model", runs, [](const RunSummary& run) { return run.context.model.empty() ? Unknown : run.context.model; });
   text += line("topology", runs, [](const RunSummary& run) { return run.topology; });
   text += line("accelerators", runs, [](const RunSummary& run) { return fmt::format("{} × {}", run.ranks, run.device); });
   text += metric_line("step-time");
   text += line("  to the first", runs, [&](const RunSummary& run) { return ratio_text(run, first); });
   for (const std::string_view name : Compared) text += metric_line(name);
+  text += line("peak memory", runs, memory_text);
+  if (std::any_of(runs.begin(), runs.end(), out_of_memory)) text += line("  fits", runs, fit_text);
   text += line("busiest link", runs, busiest_name);
   text += line("  its utilisation", runs, busiest_share);
+  // One command gives all runs the same values.
+  if (!first.context.overrides.empty())
+    text += printable(fmt::format("changed by --set: {}", fmt::join(first.context.overrides, ", "))) + "\n";
   return text;
 }
 

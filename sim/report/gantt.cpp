@@ -11,13 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/core/printable.hpp"
 #include "sim/report/text.hpp"
 
 namespace syncline {
 namespace {
 
 // What a cell can show, in the order of the legend; on equal times the earlier one is drawn.
-enum Mark : std::size_t { Forward, Backward, OtherCompute, Moving, Waiting, Idle, MarkCount };
+enum Mark : std::size_t { Forward, Backward, OtherCompute, HostWorking, Moving, Waiting, Idle, MarkCount };
 
 struct MarkStyle {
   std::string_view glyph;
@@ -28,6 +29,7 @@ constexpr std::array<MarkStyle, MarkCount> Styles{{
     {"█", "\x1b[34m", "forward"},
     {"▓", "\x1b[32m", "backward"},
     {"▒", "\x1b[35m", "optimizer, other"},
+    {"▞", "\x1b[33m", "host at work"},
     {"▄", "\x1b[36m", "communication (lower: in part)"},
     {"░", "\x1b[31m", "waiting for other ranks"},
     {"·", "\x1b[90m", "idle"},
@@ -122,38 +124,45 @@ class Picture {
   }
 
  private:
+  static constexpr std::size_t AxisLabelWidth = 9;  // "time [ms]"
   static constexpr std::size_t NoRow = std::numeric_limits<std::size_t>::max();
 
+  // While the host waits for an op it does nothing.
   [[nodiscard]] bool drawn(const Span& span) const {
-    return span.rank.value() < shown_ranks_ && timeline_.ops.at(span.op).kind != SpanKind::Host;
+    const TimelineOp& op = timeline_.ops.at(span.op);
+    return span.rank.value() < shown_ranks_ && !(op.kind == SpanKind::Host && op.name == "host-wait");
   }
+
+  [[nodiscard]] std::size_t tracks() const { return timeline_.streams.size() + 1; }  // of a rank; the last is its host
 
   std::size_t& row_index(const Span& span) {
-    return row_of_.at(span.rank.value() * timeline_.streams.size() + timeline_.ops[span.op].stream.value());
+    const TimelineOp& op = timeline_.ops[span.op];
+    const std::size_t track = op.kind == SpanKind::Host ? timeline_.streams.size() : op.stream.value();
+    return row_of_.at(span.rank.value() * tracks() + track);
   }
 
-  // A row for each rank and stream that ran something, in order of rank and stream.
+  // A row for each rank and stream that ran something, in order of rank and stream; and for its host, if that worked.
   void find_rows() {
-    row_of_.assign(shown_ranks_ * timeline_.streams.size(), NoRow);
+    row_of_.assign(shown_ranks_ * tracks(), NoRow);
     for (const Span& span : timeline_.spans)
       if (drawn(span)) row_index(span) = 0;
     for (std::size_t i = 0; i < row_of_.size(); ++i) {
       if (row_of_[i] == NoRow) continue;
       row_of_[i] = rows_.size();
-      rows_.push_back({fmt::format("rank {} {}", i / timeline_.streams.size(),
-                                   timeline_.streams[i % timeline_.streams.size()]), {}});
+      const std::size_t rank = i / tracks(), track = i % tracks();
+      const bool host = track == timeline_.streams.size();
+      rows_.push_back({printable(fmt::format("rank {} {}", rank, host ? "host" : timeline_.streams[track])), {}});
     }
   }
 
-  // From the first start to the last end of what is drawn.
+  // The step: from the first start to the last end, of ranks that are not drawn too.
   void find_axis() {
     const auto columns = static_cast<std::size_t>(options_.columns);
     for (const Row& row : rows_) label_width_ = std::max(label_width_, width(row.label));
-    label_width_ = std::min(label_width_, columns / 2);
+    label_width_ = std::clamp(label_width_, AxisLabelWidth, columns / 2);
     axis_.cells = columns - label_width_ - 1;
     double first = std::numeric_limits<double>::infinity(), last = -first;
     for (const Span& span : timeline_.spans) {
-      if (!drawn(span)) continue;
       first = std::min(first, span.start.si());
       last = std::max(last, span.end.si());
     }
@@ -172,6 +181,8 @@ class Picture {
       if (op.kind == SpanKind::Communication) {
         row.fill(axis_, Waiting, span.start, span.transfer);
         row.fill(axis_, Moving, span.transfer, span.end);
+      } else if (op.kind == SpanKind::Host) {
+        row.fill(axis_, HostWorking, span.start, span.end);
       } else {
         row.fill(axis_, compute_mark(op.tag.phase), span.start, span.end);
       }

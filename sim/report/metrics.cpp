@@ -74,7 +74,8 @@ struct TrafficSums {
 
 class MetricsBuilder {
  public:
-  explicit MetricsBuilder(const Timeline& timeline) : timeline_(timeline) { index_traffic(); }
+  MetricsBuilder(const Timeline& timeline, const GroupSizeOf& group_size)
+      : timeline_(timeline), group_size_(group_size), last_row_(timeline.ops.size()) {}
 
   Metrics build() && {
     metrics_.ranks.resize(timeline_.ranks);
@@ -97,19 +98,23 @@ class MetricsBuilder {
   }
 
  private:
-  // Ops with equal name, group and bytes share a row of Metrics::traffic.
-  void index_traffic() {
-    std::map<std::tuple<std::string_view, std::string_view, Bytes>, std::uint32_t> rows;
-    for (const TimelineOp& op : timeline_.ops) {
-      std::uint32_t row = 0;
-      if (op.kind == SpanKind::Communication) {
-        row = rows.try_emplace({op.name, op.group, op.bytes}, static_cast<std::uint32_t>(rows.size())).first->second;
-        if (row == metrics_.traffic.size())
-          metrics_.traffic.push_back({.op = op.name, .group = op.group, .bytes = op.bytes});
-      }
-      traffic_of_.push_back(row);
+  // Ops with equal name, group, bytes, algorithm and size of group share a row of Metrics::traffic; those of a rank
+  // alone have none.
+  std::optional<std::uint32_t> traffic_row(const Span& span) {
+    const std::size_t size = group_size_ ? group_size_(span.op, span.rank) : 0;
+    if (size == 1) return std::nullopt;
+    auto& [last_size, row] = last_row_[span.op];
+    if (row && last_size == size) return row;
+    const TimelineOp& op = timeline_.ops[span.op];
+    const auto next = static_cast<std::uint32_t>(rows_.size());
+    row = rows_.try_emplace({op.name, op.group, op.bytes, op.algorithm, size}, next).first->second;
+    last_size = size;
+    if (*row == next) {
+      metrics_.traffic.push_back(
+          {.op = op.name, .group = op.group, .bytes = op.bytes, .algorithm = op.algorithm, .group_size = size});
+      sums_.emplace_back();
     }
-    sums_.resize(metrics_.traffic.size());
+    return row;
   }
 
   // Returns first start and last end.
@@ -128,8 +133,10 @@ class MetricsBuilder {
         case SpanKind::Communication:
           communication_.push_back(whole);
           moving_.push_back({span.transfer.si(), whole.end});
-          kernels_.push_back({whole, traffic_of_[span.op]});
-          add_traffic(span);
+          if (const auto row = traffic_row(span)) {
+            kernels_.push_back({whole, *row});
+            add_traffic(span, *row);
+          }
           break;
         case SpanKind::Host: break;
       }
@@ -154,8 +161,7 @@ class MetricsBuilder {
     return bounds;
   }
 
-  void add_traffic(const Span& span) {
-    const std::uint32_t row = traffic_of_[span.op];
+  void add_traffic(const Span& span, std::uint32_t row) {
     ++metrics_.traffic[row].kernels;
     sums_[row].transfer += (span.end - span.transfer).si();
     sums_[row].waiting += (span.transfer - span.start).si();
@@ -193,19 +199,19 @@ class MetricsBuilder {
     std::size_t row = 0;
     for (Traffic& traffic : metrics_.traffic) {
       const TrafficSums& sums = sums_[row++];
-      if (traffic.kernels == 0) continue;
       const double count = static_cast<double>(traffic.kernels);
       traffic.mean_transfer = Seconds(sums.transfer / count);
       traffic.mean_waiting = Seconds(sums.waiting / count);
       if (sums.resident > 0) traffic.exposed_share = sums.exposed / sums.resident;
     }
-    std::erase_if(metrics_.traffic, [](const Traffic& traffic) { return traffic.kernels == 0; });
     metrics_.has_communication = !metrics_.traffic.empty();
   }
 
   const Timeline& timeline_;
   Metrics metrics_;
-  std::vector<std::uint32_t> traffic_of_;  // by op; meaningful for communication
+  const GroupSizeOf& group_size_;
+  std::map<std::tuple<std::string_view, std::string_view, Bytes, std::string_view, std::size_t>, std::uint32_t> rows_;
+  std::vector<std::pair<std::size_t, std::optional<std::uint32_t>>> last_row_;  // by op: size of group, row for it
   std::vector<TrafficSums> sums_;          // by row of traffic
   std::vector<Interval> compute_, communication_, moving_;  // of the rank at hand; memory is reused
   std::vector<Kernel> kernels_;
@@ -247,8 +253,9 @@ Throughput throughput(const Job& job, Seconds step_time, std::size_t ranks, Flop
   return result;
 }
 
-Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak) {
-  Metrics metrics = MetricsBuilder(timeline).build();
+Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak,
+                        const GroupSizeOf& group_size) {
+  Metrics metrics = MetricsBuilder(timeline, group_size).build();
   const Throughput worth = throughput(job, metrics.step_time, timeline.ranks, peak);
   metrics.tokens_per_s = worth.tokens_per_s;
   metrics.tokens_per_s_per_accelerator = worth.tokens_per_s_per_accelerator;

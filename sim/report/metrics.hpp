@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,11 +25,14 @@ struct RankMetrics {
   Seconds idle;           // span with neither compute nor communication
 };
 
-/// Equal communication ops, all their runs on all ranks together.
+/// Equal communication ops, all their runs on all ranks together. Collectives of a rank alone are left out: they move
+/// nothing.
 struct Traffic {
   std::string op;          // "all-gather", "send"
   std::string group;       // family of a collective, "to pp 1" of a send
   Bytes bytes;             // of one op: size S of a collective
+  std::string algorithm;   // of a collective
+  std::size_t group_size = 0;    // of a collective; 0: not known
   std::uint64_t kernels = 0;     // one a rank and run
   Seconds mean_transfer{};       // of a kernel, from its data moving to its end
   Seconds mean_waiting{};        // of a kernel, before that
@@ -45,7 +49,7 @@ struct Metrics {
   double overlap_share = 0;             // overlapped ÷ communication, all ranks; 0 when there is no communication
   double bubble_fraction = 0;           // mean over ranks of 1 − compute / span; 0 when the span is 0
   bool has_communication = false;
-  std::vector<Traffic> traffic;         // in the order of first use in Timeline::ops
+  std::vector<Traffic> traffic;         // in the order of first use in Timeline::spans
   std::optional<double> tokens_per_s;   // whole job
   std::optional<double> tokens_per_s_per_accelerator;
   std::optional<double> mfu;            // model FLOP ÷ (time · ranks · peak)
@@ -56,10 +60,15 @@ struct Metrics {
 /// all-reduce, (n−1)/n for all-gather, reduce-scatter and all-to-all, 1 for broadcast.
 [[nodiscard]] double bus_factor(CollectiveKind kind, std::size_t ranks);
 
+/// Members of the group in which `rank` runs the collective at position `op` of Timeline::ops; 0: not known.
+using GroupSizeOf = std::function<std::size_t(std::uint32_t op, RankId rank)>;
+
 /// @param timeline  spans grouped by rank, as every backend writes them
 /// @param peak      of one accelerator at the job's precision; 0: unknown, then no MFU
+/// @param group_size  tells collectives of groups of different sizes apart; without it they count as equal
 /// @throws std::logic_error when spans of a rank are scattered or an op is not in the table
-[[nodiscard]] Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak);
+[[nodiscard]] Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak,
+                                      const GroupSizeOf& group_size = {});
 
 /// The part of Metrics that needs no spans: what `job` is worth when a step takes `step_time` on `ranks` ranks.
 struct Throughput {

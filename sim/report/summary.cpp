@@ -6,6 +6,10 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "sim/core/units.hpp"
+#include "sim/report/metric_table.hpp"
 
 namespace syncline {
 namespace {
@@ -142,7 +146,8 @@ std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, co
     summary.choice = choice;
     if (!metrics) continue;
     const auto traffic = std::find_if(metrics->traffic.begin(), metrics->traffic.end(), [&](const Traffic& t) {
-      return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes;
+      return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes &&
+             t.group_size == choice.group_size && t.algorithm == name_of(choice.algorithm);
     });
     if (traffic == metrics->traffic.end()) continue;
     summary.mean_time = traffic->mean_transfer;
@@ -152,6 +157,18 @@ std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, co
     if (summary.algbw) summary.busbw = *summary.algbw * bus_factor(choice.kind, choice.group_size);
   }
   return summaries;
+}
+
+// Answers from the schedule, whose ops the timeline's are.
+GroupSizeOf group_sizes(const Schedule& schedule) {
+  std::vector<const Collective*> collectives;
+  for (const Role& role : schedule.roles)
+    for (const Op& op : role.program) collectives.push_back(std::get_if<Collective>(&op.body));
+  return [&schedule, collectives = std::move(collectives)](std::uint32_t op, RankId rank) -> std::size_t {
+    if (op >= collectives.size() || collectives[op] == nullptr) return 0;
+    const GroupFamily& family = schedule.families[collectives[op]->family.value()];
+    return family.contains(rank) ? family.members(family.group_of(rank)).size() : 0;
+  };
 }
 
 // "0-7", "0,8,16,…,56", "3,1,2".
@@ -187,7 +204,7 @@ std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedu
     for (const CollectiveChoice& choice : result.collectives) {
       if (choice.family != family.name()) continue;
       summary.collectives += choice.count;
-      summary.bytes_between_nodes += choice.bytes_between_nodes * static_cast<double>(choice.count);
+      summary.bytes_between_nodes += choice.total_bytes_between_nodes;
     }
   }
   return summaries;
@@ -210,6 +227,30 @@ ExpectationSummary judge(const Expectation& expected, const RunSummary& run) {
   verdict.holds = near && (!expected.at_least || value >= *expected.at_least) &&
                   (!expected.at_most || value <= *expected.at_most);
   return verdict;
+}
+
+// --- warnings --------------------------------------------------------------------------------------------------------
+
+// The first rank that gives back more of a category than it holds, for each category.
+void warn_of_memory(const RunResult& result, std::vector<std::string>& warnings) {
+  for (std::size_t category = 0; category < MemoryCategoryCount; ++category) {
+    const auto below = [&](const RankMemory& memory) {
+      const Bytes rounding = std::max(Bytes(1), memory.peak * 1e-9);
+      return memory.least[category] < -rounding;
+    };
+    const auto first = std::find_if(result.memory.begin(), result.memory.end(), below);
+    if (first == result.memory.end()) continue;
+    warnings.push_back(fmt::format("rank {} gives back {} of {} more than it has taken: its peak may be more than this",
+                                   first - result.memory.begin(), to_text(-first->least[category]),
+                                   name_of(static_cast<MemoryCategory>(category))));
+  }
+}
+
+void warn_of_utilisation(const Throughput& throughput, std::vector<std::string>& warnings) {
+  for (const auto& [name, share] : {std::pair{"MFU", throughput.mfu}, {"HFU", throughput.hfu}})
+    if (share && *share > 1)
+      warnings.push_back(fmt::format("{} is {}: the job's FLOP are more than the kernels of this schedule can be", name,
+                                     percent(*share)));
 }
 
 }  // namespace
@@ -239,7 +280,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   const FlopPerSecond peak = figure == cluster.device.peak.end() ? FlopPerSecond() : figure->second;
   run.step_time = result.step_time;
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
-  if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak);
+  if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule));
   run.memory = summarise_memory(result, schedule, cluster.device.memory);
   run.busiest_links = busiest_links(result, topology);
   run.link_kinds = summarise_link_kinds(result, topology);
@@ -250,6 +291,8 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   });
   for (const PublishedFigure& published : context.published) run.published.push_back(compare(published, run));
   for (const Expectation& expected : context.expect) run.expect.push_back(judge(expected, run));
+  warn_of_memory(result, run.warnings);
+  warn_of_utilisation(run.throughput, run.warnings);
   run.checks = check_physics(result, schedule, cluster);
   run.engine = result.engine;
   return run;

@@ -111,6 +111,7 @@ struct RunSummary {
   bool crosses_nodes = false;         // anything was carried between nodes
   std::vector<ClaimSummary> published;
   std::vector<ExpectationSummary> expect;
+  std::vector<std::string> warnings;  // what the input contradicts itself in, a sentence each
   std::vector<Check> checks;
   EngineStatistics engine;
 

@@ -157,6 +157,8 @@ std::string summary_json(const RunSummary& run) {
   object["version"] = text(run.context.version);
   object["scenario"] = text(run.context.scenario);
   object["title"] = text(run.context.title);
+  object["model"] = text(run.context.model);
+  object["overrides"] = run.context.overrides;
   object["hash"] = run.context.hash ? Json(fmt::format("{:016x}", *run.context.hash)) : Json(nullptr);
   object["seed"] = run.context.seed ? Json(*run.context.seed) : Json(nullptr);
   object["ranks"] = run.ranks;
@@ -176,6 +178,7 @@ std::string summary_json(const RunSummary& run) {
   object["crosses_nodes"] = run.crosses_nodes;
   object["published"] = published_json(run.published);
   object["expect"] = expect_json(run.expect);
+  object["warnings"] = run.warnings;
   object["checks"] = checks_json(run.checks);
   object["engine"] = {{"name", text(run.engine.name)},
                       {"events", run.engine.events},

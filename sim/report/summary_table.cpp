@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
+#include "sim/core/printable.hpp"
 #include "sim/core/units.hpp"
 #include "sim/report/metric_table.hpp"
 #include "sim/report/summary.hpp"
@@ -17,6 +19,24 @@ constexpr std::size_t Columns = 100;
 constexpr const char* NoNumber = "-";  // in cells for which there is no figure
 
 std::string heading(const std::string& text) { return "\n" + text + "\n"; }
+
+// "model llama3-8b; changed by --set: batch.global=256", on as many lines as it takes.
+std::string input_text(const RunContext& context) {
+  std::vector<std::string> parts;
+  if (!context.model.empty()) parts.push_back("model " + context.model);
+  if (!context.overrides.empty()) parts.push_back(fmt::format("changed by --set: {}", fmt::join(context.overrides, ", ")));
+  return parts.empty() ? "" : printable(fmt::format("{}", fmt::join(parts, "; "))) + "\n";
+}
+
+// True for a value of --set that makes it another job than the one a figure was published for.
+bool changes_job(const std::string& assignment) {
+  return !assignment.starts_with("run.") && !assignment.starts_with("topology.") && !assignment.starts_with("topology=");
+}
+
+// Singular for one: "1 flow", "2 flows".
+std::string counted(std::uint64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
 
 std::string value_of(const RunSummary& run, std::string_view metric) {
   const auto value = metric_value(run, metric);
@@ -47,9 +67,9 @@ std::string result_table(const RunSummary& run) {
                                    value_of(run, "exposed-communication-max")));
       add("  waiting for others", value_of(run, "waiting-time"));
     }
-    add("bubble", value_of(run, "bubble-fraction") + " of a rank's time without compute");
+    add("bubble", value_of(run, "bubble-fraction") + " idle share: of a rank's time, without compute");
   } else {
-    add("timeline", "not kept: times of compute and communication are unknown");
+    add("timeline", run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
   }
   return aligned(rows, "ll") + (run.metrics && run.ranks > 1 ? "  (times are means over ranks)\n" : "");
 }
@@ -63,10 +83,10 @@ std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
   std::string peak = to_text(memory.peak);
   if (memory.capacity) peak += fmt::format(" of {} ({})", to_text(*memory.capacity), percent(memory.peak / *memory.capacity));
   std::string text = heading(fmt::format("Peak memory: {} on rank {}", peak, memory.rank.value()));
-  text += fmt::format("  reached at {}: {}\n", to_text(memory.peak_time), memory.peak_op);
+  text += fmt::format("  reached at {}: {}\n", to_text(memory.peak_time), printable(memory.peak_op));
   if (memory.ranks_out_of_memory > 0)
     text += fmt::format("  OUT OF MEMORY on {} of {} ranks, first on rank {}: {}\n", memory.ranks_out_of_memory, ranks,
-                        memory.out_of_memory_rank.value(), memory.out_of_memory_op);
+                        memory.out_of_memory_rank.value(), printable(memory.out_of_memory_op));
   return text + aligned(rows, "lrr");
 }
 
@@ -147,6 +167,9 @@ std::string published_table(const RunSummary& run) {
       sources.push_back(figure.source);
   }
   std::string text = heading("Against published figures") + aligned(rows, "lrrrl");
+  const auto& overrides = run.context.overrides;
+  if (std::any_of(overrides.begin(), overrides.end(), changes_job))
+    text += "  this run differs from what was published: it is changed by --set, see above\n";
   for (const std::string& source : sources) text += clipped("  source: " + source, Columns) + "\n";
   return text;
 }
@@ -165,7 +188,7 @@ std::string expectation_table(const RunSummary& run) {
 std::string inconsistencies(const RunSummary& run) {
   std::string text;
   for (const Check& check : run.checks)
-    if (!check.violation.empty()) text += fmt::format("\ninternal inconsistency: {}: {}", check.name, check.violation);
+    if (!check.violation.empty()) text += fmt::format("\ninternal inconsistency: {}: {}", check.name, printable(check.violation));
   if (text.empty()) return "";
   return text + "\nThe simulator has contradicted itself: do not trust these figures, and report this.\n";
 }
@@ -189,13 +212,15 @@ std::string summary_table(const RunSummary& run) {
   if (!run.context.title.empty()) text += clipped(run.context.title, Columns) + "\n";
   text += clipped(fmt::format("{} × {} on {} node{} of {}, {}", run.ranks, run.device, run.nodes, run.nodes == 1 ? "" : "s",
                               run.topology, run.precision),
-                  Columns) + "\n\n";
+                  Columns) + "\n";
+  text += input_text(run.context) + "\n";
   text += result_table(run);
+  for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);
   if (run.memory) text += memory_table(*run.memory, run.ranks);
   text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) + expectation_table(run);
   text += inconsistencies(run);
-  text += fmt::format("\n{}: {} events, {} flows\n", run.engine.name.empty() ? "engine" : run.engine.name, run.engine.events,
-                      run.engine.flows);
+  text += fmt::format("\n{}: {}, {}\n", run.engine.name.empty() ? "engine" : run.engine.name,
+                      counted(run.engine.events, "event"), counted(run.engine.flows, "flow"));
   return text;
 }
 

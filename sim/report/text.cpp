@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/core/error.hpp"
+#include "sim/core/printable.hpp"
 
 namespace syncline {
 namespace {
@@ -19,7 +20,9 @@ std::size_t width(std::string_view text) {
   return count;
 }
 
-std::string clipped(std::string_view text, std::size_t columns) {
+std::string clipped(std::string_view raw, std::size_t columns) {
+  const std::string shown = printable(raw);
+  const std::string_view text = shown;
   if (width(text) <= columns) return std::string(text);
   if (columns == 0) return "";
   std::size_t kept = 0, bytes = 0;  // the first columns − 1 characters
@@ -38,7 +41,9 @@ std::string right(std::string_view text, std::size_t columns) {
   return blanks(cut, columns) + cut;
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::string_view alignment) {
+std::string aligned(std::vector<std::vector<std::string>> rows, std::string_view alignment) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<std::size_t> widths(alignment.size(), 0);
   for (const auto& row : rows) {
     SYNCLINE_CHECK(row.size() == alignment.size(), "rows of a table have equal numbers of cells");

@@ -163,12 +163,13 @@ class TraceReader {
     op.bytes = Bytes(number_or_zero(args, "bytes"));
     op.flop = Flop(number_or_zero(args, "flop"));
     op.group = text_or_empty(args, "group");
+    op.algorithm = text_or_empty(args, "algorithm");
     return op;
   }
 
   static bool same(const TimelineOp& a, const TimelineOp& b) {
-    return std::tie(a.kind, a.stream, a.tag, a.name, a.bytes, a.flop, a.group) ==
-           std::tie(b.kind, b.stream, b.tag, b.name, b.bytes, b.flop, b.group);
+    return std::tie(a.kind, a.stream, a.tag, a.name, a.bytes, a.flop, a.group, a.algorithm) ==
+           std::tie(b.kind, b.stream, b.tag, b.name, b.bytes, b.flop, b.group, b.algorithm);
   }
 
   void place_ops() {

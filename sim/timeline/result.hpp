@@ -29,18 +29,18 @@ struct LinkLoad {
   Bytes carried;
 };
 
-/// Which algorithm a kind of collective got: nothing is chosen silently.
+/// Which algorithm a collective got: nothing is chosen silently. One entry for each kind, family, size and group size.
 struct CollectiveChoice {
   CollectiveKind kind;
   std::string family;
   Bytes bytes;
   std::size_t group_size = 0;
   Algorithm algorithm = Algorithm::Ring;
-  int channels = 1;
-  std::uint64_t count = 0;       // instances in the run
-  Bytes bytes_between_nodes;     // of one instance in one group
-  std::size_t nodes_spanned = 0; // by one group
-  Bytes bytes_between_nodes_total;  // of all instances together
+  int channels = 1;                // most of any group
+  std::uint64_t count = 0;         // instances in the run, all groups together
+  Bytes bytes_between_nodes;       // of one instance: the most of any group
+  Bytes total_bytes_between_nodes; // of all instances
+  std::size_t nodes_spanned = 0;   // by one group: the most
 };
 
 struct EngineStatistics {

@@ -22,6 +22,7 @@ struct TimelineOp {
   Bytes bytes{};          // of communication
   Flop flop{};            // of compute
   std::string group{};    // family of a collective, "to pp 1" of a send
+  std::string algorithm{};  // of a collective: "ring"; empty when not known
 };
 
 /// One op on one rank. A communication kernel is resident from `start`; its data moves from `transfer` (when the last

@@ -149,6 +149,7 @@ class TraceWriter {
     if (op.bytes.si() != 0) text += ",\"bytes\":" + exact_text(op.bytes.si());
     if (op.flop.si() != 0) text += ",\"flop\":" + exact_text(op.flop.si());
     if (!op.group.empty()) text += ",\"group\":" + json_text(op.group);
+    if (!op.algorithm.empty()) text += ",\"algorithm\":" + json_text(op.algorithm);
     return text;
   }
 

@@ -149,7 +149,9 @@ ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> 
   for (std::size_t id = 0; id < carried.size(); ++id)
     if (carried[id] > 0_B) run.result.links.push_back({LinkId(id), carried[id]});
   for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
-    run.result.collectives.push_back({kind, family, 1_GB, members, Algorithm::Ring, 1, groups.size(), between_nodes, nodes});
+    run.result.collectives.push_back({kind, family, 1_GB, members, Algorithm::Ring, 1, groups.size(), between_nodes,
+                                      between_nodes * static_cast<double>(groups.size()), nodes});
+  run.result.bytes_sent = 2 * 1_GB * static_cast<double>((members - 1) * groups.size());
   return run;
 }
 

@@ -52,13 +52,34 @@ TEST_CASE("a step of two ranks is drawn to scale") {
   CHECK(gantt(small_step(), {.columns = 45}) ==
         "rank 0 gather  ░0▄▄··················▄0▄▄····\n"
         "rank 0 compute ····██0███▓▓▓▓▓0▓▓▓▓▓▓····▒▒▒▒\n"
+        "rank 0 host    ▞·····························\n"
         "rank 1 gather  ▄0▄▄··················▄0▄▄····\n"
         "rank 1 compute ····██0███▓▓▓▓▓0▓▓▓▓▓▓····▒▒▒▒\n"
+        "rank 1 host    ▞·····························\n"
         "               ┬─────────┬─────────┬─────────\n"
         "     time [ms] 0         10        20\n"
         "█ forward   ▓ backward   ▒ optimizer, other\n"
+        "▞ host at work\n"
         "▄ communication (lower: in part)\n"
         "░ waiting for other ranks   · idle   3 layer\n");
+}
+
+TEST_CASE("the axis is the whole step, the host's and other ranks' part included, and keeps its unit") {
+  TimelineExample example(2);
+  example.host(0, 0, 10);
+  example.add(0, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10, 10, 20);
+  example.add(1, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10, 10, 30);
+  // 42 columns less 11 of labels and a blank: 30 cells of 1 ms each.
+  CHECK(gantt(example, {.columns = 42, .most_ranks = 1}) ==
+        "rank 0 s    ··········██████████··········\n"
+        "rank 0 host ▞▞▞▞▞▞▞▞▞▞····················\n"
+        "            ┬─────────┬─────────┬─────────\n"
+        "  time [ms] 0         10        20\n"
+        "█ forward   ▞ host at work   · idle\n"
+        "ranks 0 to 0 of 2; the others are not drawn\n");
+  TimelineExample short_name;
+  short_name.add(0, {.kind = SpanKind::Compute, .stream = short_name.stream("s")}, 0, 0, 30);
+  CHECK(gantt(short_name, {.columns = 40}).find("\ntime [ms] 0") != std::string::npos);
 }
 
 TEST_CASE("rows are as wide as asked, whatever the labels are") {

@@ -199,6 +199,83 @@ TEST_CASE("expectations hold or fail") {
   CHECK_THROWS_WITH_AS((void)metric_value(unknown.summary(), "step-tme"), doctest::Contains("step-time"), std::invalid_argument);
 }
 
+TEST_CASE("groups of different sizes, and one-member groups, keep to their own figures") {
+  // Ranks 0-2 gather in 30 ms (rank 0 waits 10 ms); rank 3 is alone and takes no time.
+  ExampleRun run = example_run();
+  run.schedule.families[0] = GroupFamily::listed("dp", 4, {{RankId(0), RankId(1), RankId(2)}, {RankId(3)}});
+  for (CollectiveChoice& choice : run.result.collectives) {
+    choice.group_size = 3;
+    choice.total_bytes_between_nodes = 2.5_GB;
+  }
+  for (Span& span : run.result.timeline.spans)
+    if (span.rank == RankId(3) && span.op == 0) span.start = span.transfer = span.end;
+  const RunSummary summary = run.summary();
+  CHECK(summary.collectives[0].mean_time->si() == Approx(0.030));
+  CHECK(summary.collectives[0].busbw->si() == Approx(1e9 / 0.030 * 2 / 3));
+  CHECK(summary.groups[0].bytes_between_nodes == 5_GB);  // of both kinds
+
+  run.schedule.families[0] = GroupFamily::listed("dp", 4, {{RankId(0), RankId(1)}, {RankId(2), RankId(3)}});
+  CHECK_FALSE(run.summary().collectives[0].mean_time.has_value());  // no group of three
+}
+
+TEST_CASE("collectives that differ in algorithm alone are told apart") {
+  ExampleRun run = example_run();
+  Op& scatter = run.schedule.roles[0].program[3];
+  scatter.body = Collective{CollectiveKind::AllGather, FamilyId(0), Algorithm::Direct, 1_GB};
+  run.result.collectives[1].kind = CollectiveKind::AllGather;
+  run.result.collectives[1].algorithm = Algorithm::Direct;
+  run.result.timeline.ops = timeline_ops(run.schedule);
+  const RunSummary summary = run.summary();
+  CHECK(summary.collectives[0].mean_time->si() == Approx(0.030));
+  CHECK(summary.collectives[1].mean_time->si() == Approx(0.040));
+}
+
+TEST_CASE("input that contradicts itself is warned of, and is no fault of ours") {
+  ExampleRun run = example_run();
+  CHECK(run.summary().warnings.empty());
+  run.schedule.job.model_flop = Flop(560e12);  // in 0.7 s on 4 × 100 TFLOP/s: 200 %
+  run.result.memory[1].least[4] = Bytes(-1e9);
+  run.result.memory[2].least[1] = Bytes(-0.5);  // rounding
+  const RunSummary summary = run.summary();
+  REQUIRE(summary.warnings.size() == 2);
+  CHECK(summary.warnings[0] == "rank 1 gives back 1 GB of activations more than it has taken: its peak may be more than this");
+  CHECK(summary.warnings[1] == "MFU is 200.0 %: the job's FLOP are more than the kernels of this schedule can be");
+  CHECK(summary.checks_hold());
+  CHECK(contains(summary_table(summary), "\n  warning: MFU is 200.0 %"));
+  CHECK(nlohmann::json::parse(summary_json(summary))["warnings"].size() == 2);
+}
+
+TEST_CASE("a result says what it is: its model and what was changed") {
+  ExampleRun run = example_run();
+  run.context.model = "small";
+  const std::string differs = "this run differs from what was published";
+  CHECK(contains(summary_table(run.summary()), "two-nodes, bf16\nmodel small\n\n"));
+  run.context.overrides = {"run.seed=2", "topology.nodes=2"};
+  CHECK_FALSE(contains(summary_table(run.summary()), differs));
+  run.context.overrides.push_back("model=large");
+  const RunSummary summary = run.summary();
+  CHECK(contains(summary_table(summary), "\nmodel small; changed by --set: run.seed=2, topology.nodes=2, model=large\n"));
+  CHECK(contains(summary_table(summary), differs));
+  CHECK(contains(comparison_table(std::vector{summary, summary}), "model                                        small"));
+  const auto object = nlohmann::json::parse(summary_json(summary));
+  CHECK(object["model"] == "small");
+  CHECK(object["overrides"] == nlohmann::json{"run.seed=2", "topology.nodes=2", "model=large"});
+}
+
+TEST_CASE("names cannot steer the terminal") {
+  ExampleRun run = example_run();
+  run.context.title = "\x1b[2Jgone\a \xc2\x9b" "31m\nsecond line";
+  run.context.scenario = run.context.model = "a\x1b]0;b\x07";
+  run.schedule.families[0] = GroupFamily::listed("d\x1bp", 4, {{RankId(0), RankId(1), RankId(2), RankId(3)}});
+  const RunSummary summary = run.summary();
+  for (const std::string& text : {summary_table(summary), comparison_table(std::vector{summary})}) {
+    CHECK_FALSE(contains(text, "\x1b"));
+    CHECK_FALSE(contains(text, "\a"));
+    CHECK_FALSE(contains(text, "\xc2\x9b"));
+  }
+  CHECK(summary_table(summary).starts_with("\\x1b[2Jgone\\x07 \\x9b31m second line\n"));
+}
+
 TEST_CASE("out of memory names the rank and the op") {
   ExampleRun run = example_run();
   run.result.memory[2].peak = 11_GB;
@@ -212,6 +289,29 @@ TEST_CASE("out of memory names the rank and the op") {
   CHECK(run.summary().memory->out_of_memory_op == "before the first op");
   run.cluster.device.memory = 0_B;
   CHECK_FALSE(run.summary().memory->capacity.has_value());
+}
+
+TEST_CASE("runs side by side say which of them do not fit in memory") {
+  ExampleRun large = example_run();
+  large.result.memory[2].peak = 121_GB;
+  large.result.memory[2].out_of_memory = true;
+  std::vector<RunSummary> runs{large.summary(), example_run().summary()};
+  CHECK(contains(comparison_table(runs), "peak memory                        121 GB of 10 GB           9 GB of 10 GB\n"
+                                         "  fits                               OUT OF MEMORY                     yes\n"));
+  runs.erase(runs.begin());
+  CHECK_FALSE(contains(comparison_table(runs), "OUT OF MEMORY"));
+}
+
+TEST_CASE("what the network models round off is not taken for a contradiction") {
+  // 10 MFLOP at 100 TFLOP/s take 100 ns; a picosecond or two is within what counts as the same time.
+  for (const auto& [missing, holds] : {std::pair{1.5e-12, true}, {5e-12, false}}) {
+    ExampleRun example = run_without_communication();
+    example.schedule.works[0].kernels[0].flop = Flop(10e6);
+    for (Span& span : example.result.timeline.spans)
+      if (span.op == 0) span.end = Seconds(100e-9 - missing);
+    CAPTURE(missing);
+    CHECK(example.summary().checks_hold() == holds);
+  }
 }
 
 TEST_CASE("contradictions are found and shown") {
@@ -234,6 +334,8 @@ TEST_CASE("contradictions are found and shown") {
       {"step too short", [](ExampleRun& run) { run.result.step_time = Seconds(0.69); }, "the step takes 690 ms, its timeline 700 ms"},
       {"link beyond its bandwidth", [](ExampleRun& run) { run.result.links[0].carried = 71_GB; }, "carried 71 GB, at most 70 GB is possible"},
       {"lost bytes", [](ExampleRun& run) { run.result.links[0].carried = 1_GB; }, "node0.switch received 1 GB and sent 1.5 GB"},
+      {"bytes that went nowhere", [](ExampleRun& run) { run.result.bytes_sent = 6.5_GB; },
+       "6.5 GB were sent; 6 GB left accelerators and 6 GB came to them"},
       {"negative memory", [](ExampleRun& run) { run.result.memory[3].at_peak[5] = Bytes(-2e9); }, "rank 3 holds -2 GB of communication-buffers"},
       {"memory that does not add up", [](ExampleRun& run) { run.result.memory[1].peak = 9.5_GB; }, "rank 1: the categories add up to 9 GB, the peak is 9.5 GB"},
       {"peak below what is resident", [](ExampleRun& run) {

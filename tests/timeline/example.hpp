@@ -31,7 +31,7 @@ class TimelineExample {
   TimelineExample& collective(std::size_t rank, const std::string& name, double start, double transfer, double end,
                               Bytes bytes = Bytes(1e6), const std::string& on = "gather", Tag tag = {}) {
     return add(rank, {.kind = SpanKind::Communication, .stream = stream(on), .tag = std::move(tag), .name = name,
-                      .bytes = bytes, .group = "dp"},
+                      .bytes = bytes, .group = "dp", .algorithm = "ring"},
                start, transfer, end);
   }
   TimelineExample& host(std::size_t rank, double start, double end) {

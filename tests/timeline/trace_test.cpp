@@ -94,6 +94,7 @@ void check_equal(const Timeline& a, const Timeline& b) {
     CHECK(a.ops[i].bytes == b.ops[i].bytes);
     CHECK(a.ops[i].flop == b.ops[i].flop);
     CHECK(a.ops[i].group == b.ops[i].group);
+    CHECK(a.ops[i].algorithm == b.ops[i].algorithm);
   }
   REQUIRE(a.spans.size() == b.spans.size());
   double worst = 0, latest = std::numeric_limits<double>::min();

@@ -12,6 +12,10 @@
 namespace syncline {
 namespace {
 
+// Counts of tiles stay exact whole numbers below these.
+constexpr std::int64_t WidestProjection = 16777216;
+constexpr std::int64_t MostTokens = 100'000'000'000;  // of a microbatch
+
 // A step with more ops than this on one rank is more than memory holds.
 constexpr std::int64_t MostMicrobatches = 10000;
 
@@ -61,6 +65,13 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
   if (model.head_size == 0)
     check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix,
                   errors);
+  const std::int64_t width = std::int64_t{model.heads} * model.head_size;
+  if (width > WidestProjection) {
+    const std::string path = fmt::format("{}head-size", prefix);
+    errors.add(place_of(root, path),
+               fmt::format("\"{}\" is {}: with {} heads a projection {} wide, at most {} are simulated", path,
+                           model.head_size, model.heads, width, WidestProjection));
+  }
 }
 
 void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
@@ -94,6 +105,14 @@ void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& e
         fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
                     "topology.accelerators to {}",
                     job.data_parallel, accelerators, job.data_parallel));
+
+  const std::int64_t tokens = std::int64_t{job.shape.microbatch} * job.shape.sequence;
+  if (tokens > MostTokens)
+    errors.add(
+        place_of(root, "batch.sequence"),
+        fmt::format("\"batch.sequence\" is {}: {} tokens a microbatch, at most {} are simulated; lower "
+                    "it or batch.microbatch",
+                    job.shape.sequence, tokens, MostTokens));
 
   const std::int64_t step = job.data_parallel * job.shape.microbatch;
   if (scenario.global_batch % step != 0)

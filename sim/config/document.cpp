@@ -189,39 +189,53 @@ void ConfigErrors::throw_if_any() const {
 }
 
 std::string read_text_file(const std::string& file, std::size_t limit) {
+  return read_text_file(file, [limit](std::string_view) { return limit; });
+}
+
+std::string read_text_file(const std::string& file,
+                           const std::function<std::size_t(std::string_view)>& limit_of) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (!fs::exists(status)) refuse(file, error && error.value() != ENOENT ? error.message() : "no such file");
   if (fs::is_directory(status)) refuse(file, "is a folder; name a file in it");
-  const auto too_large = [&](std::string_view size) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+
+  std::string text, part(64 << 10, '\0');
+  const auto read_part = [&] {
+    stream.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part, 0, static_cast<std::size_t>(stream.gcount()));
+    return stream.gcount() > 0;
+  };
+  read_part();
+  if (text.empty()) refuse(file, "is empty");
+  const std::size_t limit = limit_of(text);
+  const auto refuse_large = [&](std::string_view size) {
     refuse(file,
            fmt::format("is too large ({}; at most {} bytes are read); is it the right file?", size, limit));
   };
   if (fs::is_regular_file(status)) {
     const std::uintmax_t size = fs::file_size(file, error);
-    if (!error && size > limit) too_large(fmt::format("{} bytes", size));
+    if (!error && size > limit) refuse_large(fmt::format("{} bytes", size));
   }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string text;
-  std::string part(64 << 10, '\0');
-  while (text.size() <= limit &&
-         (stream.read(part.data(), static_cast<std::streamsize>(part.size())) || stream.gcount() > 0))
-    text.append(part, 0, static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > limit) too_large("it goes on after that");  // a pipe or a device
-  if (text.empty()) refuse(file, "is empty");
+  while (text.size() <= limit && read_part()) continue;
+  if (text.size() > limit) refuse_large("it goes on after that");  // a pipe or a device
   check_is_text(text, file);
   return text;
 }
 
-ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors) {
-  ConfigNode root = parse_yaml(read_text_file(file), file, errors);
+ConfigNode parse_yaml_map(const std::string& text, const std::string& file, ConfigErrors& errors) {
+  ConfigNode root = parse_yaml(text, file, errors);
   if (root.kind == ConfigNode::Kind::Nothing) refuse(file, "is empty (nothing but comments)");
   if (root.kind != ConfigNode::Kind::Map)
     throw InputError(
         {root.mark.place(), "expected keys with values such as \"version: 1\"; is it the right file?"});
   return root;
+}
+
+ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors) {
+  return parse_yaml_map(read_text_file(file), file, errors);
 }
 
 void apply_override(ConfigNode& root, const Override& change, ConfigErrors& errors) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -75,13 +76,20 @@ constexpr std::size_t LargestConfigFile = 4 << 20;
 /// @throws InputError when it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not
 /// UTF-8 text
 [[nodiscard]] std::string read_text_file(const std::string& file, std::size_t limit = LargestConfigFile);
+/// The same with a limit that depends on how the text begins (at most 64 KiB of it are shown). The file is
+/// read once, from its start to its end, so it may be a pipe.
+[[nodiscard]] std::string read_text_file(const std::string& file,
+                                         const std::function<std::size_t(std::string_view begin)>& limit_of);
 
 /// One YAML document. Repeated keys and aliases go to `errors`; aliases are refused because a few lines of
 /// them expand to gigabytes.
 /// @throws InputError at the first syntax error
 [[nodiscard]] ConfigNode parse_yaml(const std::string& text, const std::string& file, ConfigErrors& errors);
 
-/// Both of the above; the root is a map.
+/// The same; the root is a map.
+[[nodiscard]] ConfigNode parse_yaml_map(const std::string& text, const std::string& file,
+                                        ConfigErrors& errors);
+/// The same of a file's text.
 [[nodiscard]] ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors);
 
 /// `path=value`, as given to --set; the path is dotted (`topology.scale-out.oversubscription`), the value

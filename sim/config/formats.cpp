@@ -30,6 +30,15 @@ constexpr Limits Layers{.low = 1, .high = 10000};
 constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
 constexpr Limits Sequences{.low = 1, .high = 100000000};
 constexpr Limits Ahead{.low = 0, .high = 10000};
+constexpr Limits Oversubscriptions{.low = 1e-6, .high = 1e6};
+constexpr Limits Clock{.low = 1e-6, .high = 1.2};  // a boost over the clock that was measured at
+constexpr Limits Units{.low = 1, .high = 1000000};
+constexpr Limits HalfSize{.low = 0, .high = 1e9};
+
+// Of a metric in its SI unit.
+constexpr Limits AnyFigure{.low = -1e30, .high = 1e30};
+constexpr Limits PositiveFigure{.low = 0, .high = 1e30, .above_low = true};
+constexpr Limits Tolerance{.low = 0, .high = 1e30};
 
 template <class Enum>
 Names<Enum> schedule_names() {
@@ -243,6 +252,8 @@ Codec expect_codec(std::vector<Expectation>& expect) {
       const bool target = entry.value.find("value") != nullptr && entry.value.find("within") != nullptr;
       if (range == target)
         inside.fail("expected either value and within, or at-least and at-most or one of them");
+      else if (item.at_least && item.at_most && *item.at_least > *item.at_most)
+        inside.fail("at-least is above at-most, so that nothing holds; swap them");
     }
   };
   const auto write = [&expect] {
@@ -258,7 +269,7 @@ Codec expect_codec(std::vector<Expectation>& expect) {
 // --- the formats ---
 
 Fields fields_of(LinkSpec& link) {
-  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, UpToOne),
+  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, AnyShare),
           required("latency", link.latency)};
 }
 
@@ -275,7 +286,7 @@ Fields fields_of(NicSpec& nic) {
 
 Fields fields_of(FatTreeSpec& tree) {
   return {optional("levels", tree.levels, Levels), optional("radix", tree.radix, Ports),
-          optional("oversubscription", tree.oversubscription, AboveZero),
+          optional("oversubscription", tree.oversubscription, Oversubscriptions),
           optional("rail-optimised", tree.rail_optimised), required("link", tree.link)};
 }
 
@@ -309,21 +320,21 @@ Fields fields_of(Device& device) {
           optional("source", device.source),
           required("memory", device.memory),
           required_block("hbm", {required("bandwidth", device.hbm_bandwidth),
-                                 optional("efficiency", device.hbm_efficiency, UpToOne)}),
+                                 optional("efficiency", device.hbm_efficiency, AnyShare)}),
           {"peak", true, peak_codec(device.peak)},
-          optional("sustained-clock", device.sustained_clock, AboveZero),
-          required_block("gemm", {required("plateau", gemm.plateau, UpToOne),
+          optional("sustained-clock", device.sustained_clock, Clock),
+          required_block("gemm", {required("plateau", gemm.plateau, AnyShare),
                                   {"tile", false, tile_codec(gemm.tile_m, gemm.tile_n)},
                                   {"small-tile", false, tile_codec(gemm.small_m, gemm.small_n)},
-                                  optional("small-rate", gemm.small_rate, UpToOne),
-                                  required("units", gemm.units),
-                                  optional("k-half", gemm.k_half, FromZero)}),
-          required_block("attention", {required("forward", device.attention_forward, UpToOne),
-                                       required("backward", device.attention_backward, UpToOne)}),
+                                  optional("small-rate", gemm.small_rate, AnyShare),
+                                  required("units", gemm.units, Units),
+                                  optional("k-half", gemm.k_half, HalfSize)}),
+          required_block("attention", {required("forward", device.attention_forward, AnyShare),
+                                       required("backward", device.attention_backward, AnyShare)}),
           optional("kernel-gap", device.kernel_gap),
           optional("launch", device.launch),
-          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, UpToOne),
-          optional("reserve", device.reserve, FromZero)};
+          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, AnyShare),
+          optional("reserve", device.reserve, AnySize)};
 }
 
 Fields fields_of(ModelSpec& model) {
@@ -342,7 +353,7 @@ Fields fields_of(ModelSpec& model) {
 
 Fields fields_of(PublishedFigure& figure) {
   return {{"metric", true, kept_word_codec(figure.metric, metric_names())},
-          {"value", true, metric_value_codec(figure.value, figure.metric, AboveZero)},
+          {"value", true, metric_value_codec(figure.value, figure.metric, PositiveFigure)},
           {"accelerators", false, given_count_codec(figure.accelerators, Accelerators)},
           required("source", figure.source)};
 }
@@ -351,9 +362,9 @@ Fields fields_of(Expectation& expectation) {
   const auto field = [&expectation](std::string_view key, std::optional<double>& value, Limits limits) {
     return Field{key, false, metric_value_codec(value, expectation.metric, limits)};
   };
-  return {field("value", expectation.value, AnyNumber), field("within", expectation.within, FromZero),
-          field("at-least", expectation.at_least, AnyNumber),
-          field("at-most", expectation.at_most, AnyNumber)};
+  return {field("value", expectation.value, AnyFigure), field("within", expectation.within, Tolerance),
+          field("at-least", expectation.at_least, AnyFigure),
+          field("at-most", expectation.at_most, AnyFigure)};
 }
 
 Fields fields_of(Scenario& scenario) {

@@ -1,5 +1,6 @@
 // The only code that includes yaml-cpp: its events become a ConfigNode.
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -149,6 +150,8 @@ ConfigNode parse_yaml(const std::string& text, const std::string& file, ConfigEr
     if (parser.HandleNextDocument(second))
       throw InputError({second.take_root().mark.place(), "a second document begins here; a file holds one"});
     return root;
+  } catch (const YAML::DeepRecursion& error) {
+    throw InputError({place(error.mark), "nested too deeply; every format needs a few levels only"});
   } catch (const YAML::Exception& error) {
     throw InputError({place(error.mark), "not valid YAML: " + error.msg});
   }

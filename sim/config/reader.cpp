@@ -37,15 +37,35 @@ const std::string* scalar(const ConfigValue& value, std::string_view expects) {
   return nullptr;
 }
 
+// A bound as a message shows it: with its unit, but for 0, which needs none.
+template <class T>
+std::string bound_text(double bound) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return fmt::format("{:.16g}", bound);
+  else
+    return bound == 0 ? "0" : to_text(T(bound));
+}
+
+template <class T>
 bool within(double number, std::string_view text, const Limits& limits, const ConfigValue& value) {
   const bool low = limits.above_low ? number > limits.low : number >= limits.low;
   const bool high = number <= limits.high;
   if (!low)
-    value.fail(
-        fmt::format("\"{}\" must be {} {:.16g}", text, limits.above_low ? "above" : "at least", limits.low));
+    value.fail(fmt::format("\"{}\" must be {} {}", text, limits.above_low ? "above" : "at least",
+                           bound_text<T>(limits.low)));
   else if (!high)
-    value.fail(fmt::format("\"{}\" must be at most {:.16g}", text, limits.high));
+    value.fail(fmt::format("\"{}\" must be at most {}", text, bound_text<T>(limits.high)));
   return low && high;
+}
+
+// Spellings that a reader could take for something else: an octal number, a zero with a sign.
+void refuse_odd_zero(std::string_view text) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9')
+    throw std::invalid_argument(fmt::format("\"{}\" has a leading zero; write it without", text));
+  if (digits.size() < text.size() && !digits.empty() && digits[0] == '0' &&
+      digits.find_first_of("123456789") == std::string_view::npos)
+    throw std::invalid_argument(fmt::format("\"{}\" is zero with a sign; write it without", text));
 }
 
 // A codec over `parse` (text → T, throws std::invalid_argument) and `print` (T → text).
@@ -56,13 +76,14 @@ Codec scalar_codec(T& target, std::string expects, Limits limits, Parse parse, P
             const std::string* text = scalar(value, expects);
             if (text == nullptr) return;
             try {
+              refuse_odd_zero(*text);
               const auto parsed = parse(*text);
               double number = 0;
               if constexpr (std::is_arithmetic_v<decltype(parsed)>)
                 number = static_cast<double>(parsed);
               else
                 number = parsed.si();
-              if (within(number, *text, limits, value)) target = static_cast<T>(parsed);
+              if (within<T>(number, *text, limits, value)) target = static_cast<T>(parsed);
             } catch (const std::invalid_argument& error) {
               value.fail(error.what());
             }
@@ -103,8 +124,9 @@ Codec integer_codec(Integer& value, Limits limits, double largest) {
                       [](Integer number) { return fmt::format("{}", number); });
 }
 
-// Whole numbers go through a double in the check of their limits; beyond 2^53 that would not be exact.
-constexpr double LargestExact = 9007199254740992.0;
+// Whole numbers go through a double in the check of their limits. Up to 2^53 - 1 that is exact, and no larger
+// one rounds to it.
+constexpr double LargestExact = 9007199254740991.0;
 
 }  // namespace
 

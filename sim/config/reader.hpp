@@ -2,8 +2,8 @@
 // again.
 //
 //   Fields fields_of(LinkSpec& link) {
-//     return {required("bandwidth", link.bandwidth, AboveZero),
-//             optional("efficiency", link.efficiency, UpToOne),
+//     return {required("bandwidth", link.bandwidth),
+//             optional("efficiency", link.efficiency, AnyShare),
 //             required("latency", link.latency)};
 //   }
 //
@@ -66,10 +66,16 @@ struct Limits {
   bool above_low = false;  // `low` itself is not allowed
 };
 inline constexpr Limits AnyNumber{};
-inline constexpr Limits AboveZero{.low = 0, .above_low = true};
 inline constexpr Limits FromZero{.low = 0};
 inline constexpr Limits FromOne{.low = 1};
-inline constexpr Limits UpToOne{.low = 0, .high = 1, .above_low = true};
+
+// What no hardware comes near. Beyond these the arithmetic of a simulation loses its digits.
+inline constexpr Limits AnyTime{.low = 0, .high = 1e6};         // s
+inline constexpr Limits AnySize{.low = 0, .high = 1e18};        // B
+inline constexpr Limits AnyCapacity{.low = 1, .high = 1e18};    // B
+inline constexpr Limits AnyBandwidth{.low = 1, .high = 1e18};   // B/s
+inline constexpr Limits AnyFlopRate{.low = 1e6, .high = 1e21};  // FLOP/s
+inline constexpr Limits AnyShare{.low = 1e-6, .high = 1};
 
 // --- codecs of plain values ---
 
@@ -79,10 +85,10 @@ inline constexpr Limits UpToOne{.low = 0, .high = 1, .above_low = true};
 [[nodiscard]] Codec codec(int& value, Limits limits = FromOne);
 [[nodiscard]] Codec codec(std::int64_t& value, Limits limits = FromOne);
 [[nodiscard]] Codec codec(std::uint64_t& value, Limits limits = FromZero);
-[[nodiscard]] Codec codec(Seconds& value, Limits limits = FromZero);
-[[nodiscard]] Codec codec(Bytes& value, Limits limits = AboveZero);
-[[nodiscard]] Codec codec(BytesPerSecond& value, Limits limits = AboveZero);
-[[nodiscard]] Codec codec(FlopPerSecond& value, Limits limits = AboveZero);
+[[nodiscard]] Codec codec(Seconds& value, Limits limits = AnyTime);
+[[nodiscard]] Codec codec(Bytes& value, Limits limits = AnyCapacity);
+[[nodiscard]] Codec codec(BytesPerSecond& value, Limits limits = AnyBandwidth);
+[[nodiscard]] Codec codec(FlopPerSecond& value, Limits limits = AnyFlopRate);
 
 /// A word out of a list.
 template <class Enum>

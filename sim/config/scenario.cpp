@@ -54,8 +54,13 @@ ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogu
 }  // namespace
 
 Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides) {
+  return parse_scenario(read_text_file(file), file, overrides);
+}
+
+Scenario parse_scenario(const std::string& text, const std::string& file,
+                        const std::vector<Override>& overrides) {
   ConfigErrors errors;
-  ConfigNode root = read_yaml_file(file, errors);
+  ConfigNode root = parse_yaml_map(text, file, errors);
   for (const Override& change : overrides) apply_override(root, change, errors);
   resolve_blocks(root, fs::path(file).parent_path(), errors);
 

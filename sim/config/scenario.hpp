@@ -33,6 +33,9 @@ struct Scenario {
 /// program's data (and relative to the scenario file when they contain a `/` or end in `.yaml`).
 /// @throws InputError with the place of everything that is wrong
 [[nodiscard]] Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides = {});
+/// The same from the text of the file, which has been read already.
+[[nodiscard]] Scenario parse_scenario(const std::string& text, const std::string& file,
+                                      const std::vector<Override>& overrides = {});
 
 /// By name or file, relative to the working folder. Overrides' paths start inside the block
 /// (`scale-out.radix`).

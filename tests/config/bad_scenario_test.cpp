@@ -105,7 +105,10 @@ TEST_SUITE("scenario: bad input") {
         row("no unit", "400", "\"400\" lacks a unit; write it as in \"400Gbps\" " + units),
         row("wrong unit", "400GB",
             "unit \"GB\" in \"400GB\" is not one of " + units.substr(8, units.size() - 9)),
-        row("zero", "0Gbps", "\"0Gbps\" must be above 0"),
+        row("zero", "0Gbps", "\"0Gbps\" must be at least 1 B/s"),
+        row("too small", "1e-300bps", "\"1e-300bps\" must be at least 1 B/s"),
+        row("too large", "1e30Tbps", "\"1e30Tbps\" must be at most 1000000 TB/s"),
+        row("leading zero", "0400Gbps", "\"0400Gbps\" has a leading zero; write it without"),
         row("negative", "-1Gbps", "\"-1Gbps\" is negative; a bandwidth must not be"),
         row("nan", "nan", "\"nan\" is not a finite number; expected a bandwidth such as \"400Gbps\""),
         row("infinite", "1e999Gbps",
@@ -131,6 +134,7 @@ TEST_SUITE("scenario: bad input") {
         row("zero", "0", "\"0\" must be at least 1"),
         row("negative", "-2048", "\"-2048\" must be at least 1"),
         row("leading zero", "010", "\"010\" has a leading zero; write it without"),
+        row("minus zero", "-0", "\"-0\" is zero with a sign; write it without"),
         row("fraction", "2048.5", "\"2048.5\" is not a whole number"),
         row("exponent", "1e3", "\"1e3\" is not a whole number"),
         row("too large", "1000000000", "\"1000000000\" must be at most 100000000"),
@@ -159,9 +163,43 @@ TEST_SUITE("scenario: bad input") {
              "\"expect.mfu\": expected either value and within, or at-least and at-most or one of them"),
         last("expectation of both kinds", "expect: {mfu: {value: 1, within: 1, at-least: 0}}", 10,
              "\"expect.mfu\": expected either value and within, or at-least and at-most or one of them"),
+        last("empty range", "expect: {mfu: {at-least: 0.5, at-most: 0.1}}", 10,
+             "\"expect.mfu\": at-least is above at-most, so that nothing holds; swap them"),
+        last("seed beyond exact numbers", "run: {seed: 9007199254740993}", 13,
+             "\"run.seed\": \"9007199254740993\" must be at most 9007199254740991"),
         last("nan expected", "expect: {mfu: {at-least: nan}}", 26,
              "\"expect.mfu.at-least\": \"nan\" is not a finite number"),
     });
+  }
+
+  TEST_CASE("figures that no hardware has, each at its flag") {
+    use_test_data();
+    const Folder folder;
+    const std::string file = folder.write("s.yaml", Good);
+    const std::vector<std::pair<Override, std::string>> rows{
+        {{"device.sustained-clock", "2"}, "at most 1.2"},
+        {{"device.sustained-clock", "0"}, "at least 1e-06"},
+        {{"device.hbm.bandwidth", "1e-20GBps"}, "at least 1 B/s"},
+        {{"device.hbm.efficiency", "1e-320"}, "at least 1e-06"},
+        {{"device.memory", "1e30GB"}, "at most 1000000 TB"},
+        {{"device.reserve", "1e30GB"}, "at most 1000000 TB"},
+        {{"device.peak.bf16", "1e30TFLOPps"}, "at most 1000000 PFLOP/s"},
+        {{"device.launch", "1e300s"}, "at most 1000000 s"},
+        {{"device.kernel-gap", "1e200h"}, "at most 1000000 s"},
+        {{"device.gemm.k-half", "1e300"}, "at most 1000000000"},
+        {{"device.gemm.plateau", "1e-300"}, "at least 1e-06"},
+        {{"device.gemm.units", "1000000000"}, "at most 1000000"},
+        {{"device.attention.forward", "1e-200"}, "at least 1e-06"},
+        {{"topology.scale-up.link.latency", "1e15h"}, "at most 1000000 s"},
+        {{"topology.scale-out.link.efficiency", "1e-320"}, "at least 1e-06"},
+        {{"topology.scale-out.oversubscription", "1e300"}, "at most 1000000"},
+    };
+    for (const auto& [change, limit] : rows) {
+      CAPTURE(change.path);
+      const std::string place = "--set " + change.path + "=" + change.value;
+      CHECK(message_of([&] { static_cast<void>(load_scenario(file, {change})); }) ==
+            place + ": error: \"" + change.path + "\": \"" + change.value + "\" must be " + limit);
+    }
   }
 
   TEST_CASE("sizes that do not fit each other, with some that would") {
@@ -181,6 +219,18 @@ TEST_SUITE("scenario: bad input") {
          "simulated; "
          "raise batch.microbatch\n"
          "   10 | batch: {global: 32000000, microbatch: 2, sequence: 2048}\n      |                 ^"},
+        {"too many tokens", "global: 64, microbatch: 2, sequence: 2048",
+         "global: 32000, microbatch: 2000, sequence: 100000000",
+         "s.yaml:10:52: error: \"batch.sequence\" is 100000000: 200000000000 tokens a microbatch, at most "
+         "100000000000 are simulated; lower it or batch.microbatch\n"
+         "   10 | batch: {global: 32000, microbatch: 2000, sequence: 100000000}\n"
+         "      |                                                    ^"},
+        {"too wide a projection", "heads: 16, kv-heads", "heads: 16, head-size: 2000000, kv-heads",
+         "s.yaml:9:56: error: \"model.head-size\" is 2000000: with 16 heads a projection 32000000 wide, at "
+         "most 16777216 are simulated\n"
+         "    9 | model: {layers: 4, hidden: 1024, heads: 16, head-size: 2000000, kv-heads: 4, ffn: 2816, "
+         "vocabulary: 32000}\n"
+         "      |                                                        ^"},
         {"ranks", "device: toy\n", "device: toy\nparallel: {dp: 32}\n",
          "s.yaml:9:16: error: \"parallel.dp\" is 32, more ranks than topology.accelerators (16); lower it, "
          "or set "

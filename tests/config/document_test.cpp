@@ -78,6 +78,8 @@ TEST_SUITE("document: reading") {
         CHECK(message_of([&] { static_cast<void>(parsed(row.text)); }) == row.message);
       }
     }
+    const std::string deep = message_of([] { static_cast<void>(parsed("a: " + std::string(3000, '['))); });
+    CHECK_MESSAGE(deep.find("error: nested too deeply") != std::string::npos, deep);
   }
 
   TEST_CASE("files that are no configuration are refused, each within a second") {

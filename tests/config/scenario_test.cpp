@@ -166,7 +166,7 @@ TEST_SUITE("scenario: show") {
         {{"device.memory", "94.37GiB"},
          {"device.kernel-gap", "1.23456789us"},
          {"device.peak.fp8", "1978.9TFLOPps"}},
-        {{"source", "'a: \"quoted\" # text'"}, {"run.detail", "full"}, {"run.seed", "9007199254740992"}},
+        {{"source", "'a: \"quoted\" # text'"}, {"run.detail", "full"}, {"run.seed", "9007199254740991"}},
         {{"precision.compute", "fp32"}, {"recompute", "selective-op"}, {"kernels", "eager"}},
         {{"published", "[{metric: mfu, value: 0.41, source: 'x, y'}]"}, {"expect.mfu.at-least", "0.1"}},
     };

@@ -83,18 +83,23 @@ void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seco
   network_.transfer(uses, bytes, latency, Event{EventKind::CollectiveStep, slot, step}.token());
 }
 
+// The pieces of a chain are at different places of it at different times: no one action stands for them.
+bool CollectivePlayer::expanded(const CollectivePlan& plan) const {
+  return detail_ == Detail::Full || (!plan.lanes.empty() && !plan.lanes.front().closed);
+}
+
 void CollectivePlayer::play_lanes(std::uint32_t slot) {
   Live& live = live_[slot];
-  if (detail_ == Detail::Aggregate) {
-    // All hops advance together; every round pays the slowest hop's latency, and the tail of a chain begins after the
-    // first piece has come down to it.
-    const Lane& lane = live.plan->lanes.front();
+  if (!expanded(*live.plan)) {
+    // All hops of all lanes advance together. What a lane takes alone beyond its bytes at the bundle's pace comes first.
     const Bundle& bundle = live.lanes->bundle;
-    Seconds latency = bundle.slowest_latency * static_cast<double>(lane.rounds());
-    if (lane.rounds() > lane.steps && !bundle.uses.empty())
-      latency += lane.step_bytes / bundle.narrowest * static_cast<double>(lane.rounds() - lane.steps);
+    const Bytes bytes = live.plan->lanes.front().bytes_per_sender();
+    Seconds latency;
+    for (std::size_t l = 0; l < live.plan->lanes.size(); ++l)
+      latency = std::max(latency, live.lanes->lone_time(l, live.plan->lanes[l]) -
+                                      Seconds(bytes.si() * bundle.seconds_per_byte));
     live.outstanding = 1;
-    return transfer(bundle.uses, lane.bytes_per_sender(), latency, slot, 0);
+    return transfer(bundle.uses, bytes, latency, slot, 0);
   }
   live.outstanding = 0;
   live.progress.assign(live.plan->lanes.size(), {});
@@ -133,8 +138,16 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
     fan_out.reserve(sources);
     while (fan_out.size() < sources) fan_out.push_back(paths_.fan_out(members, fan_out.size()));
     live.outstanding = sources;
-    for (std::size_t i = 0; i < sources; ++i)
-      transfer(fan_out[i].uses, burst.bytes * static_cast<double>(n - 1), fan_out[i].slowest_latency, slot, 0);
+    for (std::size_t i = 0; i < sources; ++i) {
+      // Much to send: the near ones are served while the first bytes are on their way to the far ones. Little: the last
+      // arrival is that at the farthest.
+      const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
+      const Seconds sending(bytes.si() * fan_out[i].seconds_per_byte);
+      const Seconds latency =
+          std::max(fan_out[i].mean_latency,
+                   fan_out[i].slowest_latency - sending * (static_cast<double>(n - 2) / static_cast<double>(n - 1)));
+      transfer(fan_out[i].uses, bytes, latency, slot, 0);
+    }
     return;
   }
   live.outstanding = sources * (n - 1);
@@ -150,7 +163,7 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
 std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::uint32_t step) {
   Live& live = live_[slot];
   --live.outstanding;
-  if (detail_ == Detail::Full && live.lanes != nullptr) {
+  if (live.lanes != nullptr && expanded(*live.plan)) {
     const std::uint32_t lane = step >> PositionBits, position = step & PositionMask;
     std::vector<Progress>& progress = live.progress[lane];
     const auto next = static_cast<std::uint32_t>((position + 1) % progress.size());
@@ -170,27 +183,32 @@ std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::
   return live.owner;
 }
 
+// Groups of one family may differ in size and in what they span: a choice is of one size, and its bytes are summed.
 void CollectivePlayer::note_choice(const Collective& collective, const Group& group, const CollectivePlan& plan,
                                    const LanePaths* lanes) {
-  CollectiveChoice& choice =
-      choices_[{collective.family, collective.kind, collective.bytes.si(), plan.algorithm}];
-  if (choice.count++ > 0) return;
+  Bytes between_nodes;
+  if (lanes != nullptr) {
+    between_nodes = plan.lanes.front().bytes_per_sender() * static_cast<double>(lanes->between_nodes);
+  } else {
+    for (const Burst& burst : plan.phases) {
+      const bool all = burst.pattern == Burst::Pattern::AllPairs;
+      between_nodes += burst.bytes * static_cast<double>(all ? group.pairs_between_nodes : group.far_from_first);
+    }
+  }
+  bytes_sent_ += bytes_sent(plan, group.members.size());
+
+  CollectiveChoice& choice = choices_[{collective.family, collective.kind, collective.bytes.si(), plan.algorithm,
+                                       group.members.size()}];
   choice.kind = collective.kind;
   choice.family = schedule_.families[collective.family.value()].name();
   choice.bytes = collective.bytes;
   choice.group_size = group.members.size();
   choice.algorithm = plan.algorithm;
-  choice.channels = static_cast<int>(std::max<std::size_t>(1, plan.lanes.size()));
-  choice.nodes_spanned = group.nodes;
-  if (lanes != nullptr) {
-    choice.bytes_between_nodes = plan.lanes.front().bytes_per_sender() * static_cast<double>(lanes->between_nodes);
-    return;
-  }
-  for (const Burst& burst : plan.phases) {
-    const bool all = burst.pattern == Burst::Pattern::AllPairs;
-    choice.bytes_between_nodes +=
-        burst.bytes * static_cast<double>(all ? group.pairs_between_nodes : group.far_from_first);
-  }
+  choice.channels = std::max({choice.channels, 1, static_cast<int>(plan.lanes.size())});
+  choice.nodes_spanned = std::max(choice.nodes_spanned, group.nodes);
+  choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes);
+  choice.total_bytes_between_nodes += between_nodes;
+  ++choice.count;
 }
 
 std::vector<CollectiveChoice> CollectivePlayer::choices() const {

@@ -1,4 +1,4 @@
-// Plays collectives on a network: in full, transfer by transfer, or each as a few actions.
+// Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in full).
 #pragma once
 
 #include <compare>
@@ -25,6 +25,8 @@ class CollectivePlayer {
 
   /// What was chosen for each (kind, family, size), in a fixed order.
   [[nodiscard]] std::vector<CollectiveChoice> choices() const;
+  /// What all members of all collectives so far send.
+  [[nodiscard]] Bytes bytes_sent_so_far() const { return bytes_sent_; }
 
  private:
   struct Progress {  // of one sender in a lane
@@ -63,11 +65,13 @@ class CollectivePlayer {
     CollectiveKind kind;
     double bytes;
     Algorithm algorithm;
+    std::size_t members;
     auto operator<=>(const ChoiceKey&) const = default;
   };
 
   Group& group_of(FamilyId family, GroupId group);
   const LanePaths& lane_paths(Group& group, const CollectivePlan& plan);
+  [[nodiscard]] bool expanded(const CollectivePlan& plan) const;
   void play_lanes(std::uint32_t slot);
   void play_phase(std::uint32_t slot);
   void try_send(std::uint32_t slot, std::uint32_t lane, std::uint32_t position);
@@ -82,6 +86,7 @@ class CollectivePlayer {
   std::map<std::uint64_t, std::unique_ptr<Group>> groups_;
   std::map<PlanKey, std::shared_ptr<const CollectivePlan>> plans_;
   std::map<ChoiceKey, CollectiveChoice> choices_;
+  Bytes bytes_sent_;
   std::vector<Live> live_;
   std::vector<std::uint32_t> free_;
   std::vector<LinkUse> scratch_;

@@ -1,6 +1,7 @@
 #include "backends/replay/paths.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace syncline {
 
@@ -26,9 +27,10 @@ void PathFinder::count_link(LinkId link) {
 void PathFinder::finish(Bundle& bundle, double transfers) {
   std::sort(touched_.begin(), touched_.end());
   for (const LinkId link : touched_) {
-    const BytesPerSecond bandwidth = topology().link(link).bandwidth;
-    if (bundle.uses.empty() || bandwidth < bundle.narrowest) bundle.narrowest = bandwidth;
-    bundle.uses.push_back({link, crossing_[link.value()] / transfers});
+    const double coefficient = crossing_[link.value()] / transfers;
+    bundle.seconds_per_byte =
+        std::max(bundle.seconds_per_byte, coefficient / topology().link(link).bandwidth.si());
+    bundle.uses.push_back({link, coefficient});
     crossing_[link.value()] = 0;
   }
   touched_.clear();
@@ -45,13 +47,43 @@ LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<cons
       path.first = static_cast<std::uint32_t>(paths.uses.size());
       path.latency = append(from, to, paths.uses);
       path.count = static_cast<std::uint32_t>(paths.uses.size()) - path.first;
-      paths.bundle.slowest_latency = std::max(paths.bundle.slowest_latency, path.latency);
       if (between_nodes(from, to)) ++paths.between_nodes;
       for (const LinkId link : route_) count_link(link);
     }
   }
   finish(paths.bundle, 1);
+  add_costs(paths);
   return paths;
+}
+
+// What each hop costs when all lanes share the links: few different values on a regular fabric.
+void PathFinder::add_costs(LanePaths& paths) {
+  for (const LinkUse& use : paths.bundle.uses)
+    crossing_[use.link.value()] = use.coefficient / topology().link(use.link).bandwidth.si();
+  for (const std::vector<Path>& hops : paths.hops) {
+    std::set<HopCost> different;
+    for (const Path& hop : hops) {
+      HopCost cost{hop.latency, 0};
+      for (const LinkUse& use : paths.uses_of(hop))
+        cost.seconds_per_byte = std::max(cost.seconds_per_byte, crossing_[use.link.value()]);
+      different.insert(cost);
+    }
+    paths.costs.emplace_back(different.begin(), different.end());
+  }
+  for (const LinkUse& use : paths.bundle.uses) crossing_[use.link.value()] = 0;
+}
+
+Seconds LanePaths::lone_time(std::size_t index, const Lane& lane) const {
+  const auto slowest_hop = [&](Bytes bytes) {
+    Seconds slowest;
+    for (const HopCost& cost : costs[index])
+      slowest = std::max(slowest, cost.latency + Seconds(bytes.si() * cost.seconds_per_byte));
+    return slowest;
+  };
+  if (!lane.shrinking) return slowest_hop(lane.step_bytes) * static_cast<double>(lane.steps);
+  Seconds total;
+  for (int step = 0; step < lane.steps; ++step) total += slowest_hop(lane.bytes_of(step));
+  return total;
 }
 
 Bundle PathFinder::fan_out(std::span<const RankId> members, std::size_t source) {
@@ -60,7 +92,9 @@ Bundle PathFinder::fan_out(std::span<const RankId> members, std::size_t source) 
     if (i == source) continue;
     route_.clear();
     topology().router().route(accelerator(members[source]), accelerator(members[i]), route_);
-    bundle.slowest_latency = std::max(bundle.slowest_latency, topology().latency(route_));
+    const Seconds latency = topology().latency(route_);
+    bundle.slowest_latency = std::max(bundle.slowest_latency, latency);
+    bundle.mean_latency += latency / static_cast<double>(members.size() - 1);
     for (const LinkId link : route_) count_link(link);
   }
   finish(bundle, static_cast<double>(members.size() - 1));

@@ -1,6 +1,7 @@
 // The routes that a group's collectives take, looked up once and kept.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,8 +23,15 @@ struct Path {
 /// cross it, per byte that one of them moves.
 struct Bundle {
   std::vector<LinkUse> uses;
-  Seconds slowest_latency;       // of its paths
-  BytesPerSecond narrowest;      // bandwidth of the narrowest link on any path; 0 when there is none
+  Seconds slowest_latency, mean_latency;  // of its paths (fan-outs only)
+  double seconds_per_byte = 0;            // at the fullest link, nothing else being under way
+};
+
+/// What a step costs on a hop: latency + bytes · seconds_per_byte.
+struct HopCost {
+  Seconds latency;
+  double seconds_per_byte = 0;
+  friend auto operator<=>(const HopCost&, const HopCost&) = default;
 };
 
 /// The hops of a plan's lanes.
@@ -31,11 +39,14 @@ struct LanePaths {
   std::vector<LinkUse> uses;            // of all hops, coefficient 1
   std::vector<std::vector<Path>> hops;  // [lane][sender]
   Bundle bundle;
-  std::size_t between_nodes = 0;        // hops that leave a node
+  std::vector<std::vector<HopCost>> costs;  // [lane] the different ones, all lanes sharing the links
+  std::size_t between_nodes = 0;            // hops that leave a node
 
   [[nodiscard]] std::span<const LinkUse> uses_of(const Path& path) const {
     return std::span(uses).subspan(path.first, path.count);
   }
+  /// Time of a ring with nothing else under way than its bundle: every step waits for the slowest hop.
+  [[nodiscard]] Seconds lone_time(std::size_t index, const Lane& lane) const;
 };
 
 class PathFinder {
@@ -57,10 +68,11 @@ class PathFinder {
  private:
   void count_link(LinkId link);
   void finish(Bundle& bundle, double transfers);
+  void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;
   std::vector<LinkId> route_;            // scratch
-  std::vector<double> crossing_;         // by link: transfers counted so far
+  std::vector<double> crossing_;         // scratch by link, all 0 between calls
   std::vector<LinkId> touched_;
 };
 

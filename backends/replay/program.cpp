@@ -5,19 +5,13 @@
 namespace syncline {
 namespace {
 
-// What the host pays for a work, and how that bounds its end.
-struct HostCost {
-  Seconds all;       // issuing every kernel
-  Seconds bound;     // from the host's arrival: no end before each kernel was issued and it and its followers have run
-};
-
-HostCost host_cost(const Work& work, const Device& device) {
-  HostCost cost;
-  cost.all = device.launch * static_cast<double>(work.kernels.size());
-  Seconds followers;  // time of the kernels from the current one to the last
+WorkCost cost_of(const Work& work, const Device& device) {
+  WorkCost cost;
+  cost.launch = device.launch;
+  cost.followers.resize(work.kernels.size());
   for (std::size_t k = work.kernels.size(); k-- > 0;) {
-    followers += kernel_time(work.kernels[k], device);
-    cost.bound = std::max(cost.bound, device.launch * static_cast<double>(k + 1) + followers);
+    cost.device += kernel_time(work.kernels[k], device);
+    cost.followers[k] = cost.device;
   }
   return cost;
 }
@@ -31,14 +25,16 @@ std::uint32_t channel_of(FamilyId family, StreamId stream, std::vector<Channel>&
 
 }  // namespace
 
+Seconds WorkCost::host_bound(double speed_factor) const {
+  Seconds bound;
+  for (std::size_t k = 0; k < followers.size(); ++k)
+    bound = std::max(bound, launch * static_cast<double>(k + 1) + followers[k] * speed_factor);
+  return bound;
+}
+
 CompiledSchedule compile(const Schedule& schedule, const Device& device) {
   CompiledSchedule compiled;
-  std::vector<Seconds> times;
-  std::vector<HostCost> costs;
-  for (const Work& work : schedule.works) {
-    times.push_back(work_time(work, device));
-    costs.push_back(host_cost(work, device));
-  }
+  for (const Work& work : schedule.works) compiled.works.push_back(cost_of(work, device));
   for (const Role& role : schedule.roles) {
     Program& program = compiled.programs.emplace_back();
     program.role = &role;
@@ -62,9 +58,8 @@ CompiledSchedule compile(const Schedule& schedule, const Device& device) {
       out.issued = clock + device.launch;
       program.stream_ops[op.stream.value()].push_back(i);
       if (const auto* compute = std::get_if<Compute>(&op.body)) {
-        out.work = times[compute->work.value()];
-        out.earliest_end = clock + costs[compute->work.value()].bound;
-        clock += costs[compute->work.value()].all;
+        out.work = compute->work;
+        clock += device.launch * static_cast<double>(schedule.works[compute->work.value()].kernels.size());
       } else {
         clock += device.launch;
         if (const auto* collective = std::get_if<Collective>(&op.body))

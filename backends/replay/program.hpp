@@ -9,14 +9,23 @@
 
 namespace syncline {
 
+/// What one work costs.
+struct WorkCost {
+  Seconds device;                  // its kernels one after another, on an undisturbed device of speed 1
+  Seconds launch;                  // of the host, a kernel
+  std::vector<Seconds> followers;  // by kernel: its time and that of those after it
+
+  /// From the host's arrival: the work cannot end before each kernel was issued and it and its followers have run.
+  [[nodiscard]] Seconds host_bound(double speed_factor) const;
+};
+
 /// The host of a rank issues ops in order; between two waits its times are known in advance. A *segment* is such a
 /// stretch: the host's clock at its beginning, plus the op's offset, gives when the op is issued.
 struct ProgramOp {
   std::uint32_t segment = 0;
   Seconds arrival;             // offset at which the host comes to the op
   Seconds issued;              // offset at which its first kernel is in the stream: it may start
-  Seconds work;                // compute: time of its kernels on an undisturbed device of speed 1
-  Seconds earliest_end;        // compute: offset before which it cannot end, the host still issuing its kernels
+  WorkId work;                 // compute
   std::uint32_t channel = 0;   // collective: which (family, stream)
 };
 
@@ -35,6 +44,7 @@ struct Channel {
 
 struct CompiledSchedule {
   std::vector<Program> programs;   // by role
+  std::vector<WorkCost> works;
   std::vector<Channel> channels;
 };
 

@@ -209,6 +209,7 @@ RunResult Replay::run() {
   }
   result_.memory = std::move(memory_).report();
   result_.collectives = collectives_.choices();
+  result_.bytes_sent += collectives_.bytes_sent_so_far();
   const std::vector<Bytes> carried = network_.carried();
   for (std::size_t link = 0; link < carried.size(); ++link)
     if (carried[link] > Bytes(0)) result_.links.push_back({LinkId(link), carried[link]});
@@ -318,14 +319,16 @@ void Replay::end_op(std::uint32_t rank, std::uint32_t index) {
 
 void Replay::begin(std::uint32_t rank, std::uint32_t index, const Compute&) {
   Stream& state = stream(rank, index);
-  state.work_left = (program(rank).ops[running_op(rank, index)].work * speed_[rank]).si();
+  const WorkCost& cost = compiled_.works[program(rank).ops[running_op(rank, index)].work.value()];
+  state.work_left = (cost.device * speed_[rank]).si();
   state.updated = network_.now().si();
   plan_compute_end(rank, index);
 }
 
 void Replay::plan_compute_end(std::uint32_t rank, std::uint32_t index) {
   const ProgramOp& op = program(rank).ops[running_op(rank, index)];
-  const Seconds host_bound = segment_start(rank, op.segment) + op.earliest_end - network_.now();
+  const Seconds issuing = compiled_.works[op.work.value()].host_bound(speed_[rank]);
+  const Seconds host_bound = segment_start(rank, op.segment) + op.arrival + issuing - network_.now();
   at_op_end(rank, index, std::max(Seconds(stream(rank, index).work_left / compute_rate(rank)), host_bound));
 }
 
@@ -419,6 +422,7 @@ std::uint32_t Replay::begin_transfer(End sender, End receiver, Bytes bytes, bool
   const Seconds now = network_.now();
   span(sender.rank, running_op(sender.rank, sender.stream)).transfer = now;
   if (receiver_waits) span(receiver.rank, running_op(receiver.rank, receiver.stream)).transfer = now;
+  result_.bytes_sent += bytes;
   scratch_.clear();
   const Seconds latency = paths_.append(RankId(sender.rank), RankId(receiver.rank), scratch_);
   network_.transfer(scratch_, bytes, latency, Event{EventKind::TransferEnd, slot}.token());

@@ -13,6 +13,7 @@ using namespace literals;
 // A broadcast's chain forwards pieces of this size: NCCL's buffer of a channel, NCCL_BUFFSIZE (default 4 MiB, NCCL
 // user guide, "Environment variables"), is used in 8 slots.
 constexpr Bytes BroadcastChunk = 512_KiB;
+constexpr double MostPieces = 1 << 16;  // of a chain; a larger buffer goes in larger pieces
 
 Lane ring_lane(CollectiveKind kind, Bytes bytes, const std::vector<std::uint32_t>& order) {
   const auto n = static_cast<int>(order.size());
@@ -28,7 +29,7 @@ Lane ring_lane(CollectiveKind kind, Bytes bytes, const std::vector<std::uint32_t
     case CollectiveKind::Broadcast:
       lane.closed = false;
       lane.lag = 0;
-      lane.steps = std::max(1, static_cast<int>(std::ceil(bytes / BroadcastChunk)));
+      lane.steps = static_cast<int>(std::clamp(std::ceil(bytes / BroadcastChunk), 1.0, MostPieces));
       lane.step_bytes = bytes / lane.steps;
       // The chain begins at the root, whatever the ring's own beginning.
       std::rotate(lane.order.begin(), std::find(lane.order.begin(), lane.order.end(), 0U), lane.order.end());

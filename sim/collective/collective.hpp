@@ -35,10 +35,6 @@ struct Lane {
   [[nodiscard]] Bytes bytes_per_sender() const {
     return step_bytes * (shrinking ? 0.5 * steps * (steps + 1) : static_cast<double>(steps));
   }
-  /// Steps from the first send to the last arrival where nothing else is under way: a chain's tail begins late.
-  [[nodiscard]] int rounds() const {
-    return lag == 0 ? steps + static_cast<int>(senders()) - 1 : steps;
-  }
 };
 
 /// All transfers start together; the phase ends when the last has arrived.

@@ -237,6 +237,7 @@ void Fluid::fill() {
 void Fluid::set_rate(std::uint32_t id, double rate) {
   Activity& flow = activities_[id];
   if (flow.rate == rate) return;
+  SYNCLINE_CHECK(rate > 0, "a transfer that gets no bandwidth");
   flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
   flow.updated = now_;
   flow.rate = rate;

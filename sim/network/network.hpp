@@ -27,8 +27,8 @@ class NetworkListener {
   virtual void on_done(Token token) = 0;
 };
 
-/// Contract: start() may be called before run() and from on_done(); never from elsewhere during run(). run() returns
-/// when nothing is left.
+/// Contract: delay() and transfer() may be called before run() and from on_done(), never from elsewhere during run().
+/// run() returns when nothing is left.
 class Network {
  public:
   virtual ~Network() = default;

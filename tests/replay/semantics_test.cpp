@@ -206,13 +206,26 @@ TEST_CASE("compute slows down while a communication kernel is on its device, and
   }
 }
 
-TEST_CASE("a slow rank takes longer for the same work") {
-  ScheduleBuilder b(2);
+TEST_CASE("a slow rank takes longer for the same work, a fast one less") {
+  ScheduleBuilder b(3);
   b.compute(0, "compute", {10_ms});
-  b.schedule.speeds.push_back({RankId(1), 1.25});
-  const RunResult result = run(b.schedule, star(2, 1_GBps, 0_us));
+  b.schedule.speeds = {{RankId(1), 1.25}, {RankId(2), 0.5}};
+  const RunResult result = run(b.schedule, star(3, 1_GBps, 0_us));
   CHECK(spans_of(result, 0)[0].end.si() == seconds(10e-3));
   CHECK(spans_of(result, 1)[0].end.si() == seconds(12.5e-3));
+  CHECK(spans_of(result, 2)[0].end.si() == seconds(5e-3));
+}
+
+TEST_CASE("the host's pace does not change with the speed of the device") {
+  // Three kernels of 1 us issued every 10 us: the last at 30 us, and then 1 us, or 4 us on a rank four times slower.
+  Device device = ideal_device();
+  device.launch = 10_us;
+  ScheduleBuilder b(2);
+  b.compute(0, "a", {1_us, 1_us, 1_us});
+  b.schedule.speeds = {{RankId(1), 4}};
+  const RunResult result = run(b.schedule, star(2, 1_GBps, 0_us, device));
+  CHECK(spans_of(result, 0)[0].end.si() == seconds(31e-6));
+  CHECK(spans_of(result, 1)[0].end.si() == seconds(34e-6));
 }
 
 TEST_CASE("memory is taken at the start of an op and given back at its end; the peak says when and what") {

@@ -59,7 +59,8 @@ Rows describe(const Measures& measures) {
                                          measures.nodes == 1 ? "" : "s")},
             {"parts", fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches,
                                   measures.cables)},
-            {"diameter", fmt::format("{} links, {}", measures.diameter, to_text(measures.largest_latency))},
+            {"diameter", fmt::format("{} links, {} (shortest paths; routes may be longer)", measures.diameter,
+                                         to_text(measures.largest_latency))},
             {"bisection", to_text(measures.bisection) + " one way"},
             {"injection", to_text(measures.injection) + " out of an accelerator"}};
   for (const Oversubscription& level : measures.oversubscription)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "sim/device/cluster.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -18,6 +19,8 @@ enum class NetworkModel : std::uint8_t { Fluid, Native };
 struct RunOptions {
   Detail detail = Detail::Aggregate;
   NetworkModel network = NetworkModel::Fluid;
+  /// Called now and then while the fluid network runs. It must not change the run.
+  std::function<void(double simulated_seconds, std::uint64_t events)> progress = {};
 };
 
 class Backend {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "sim/core/error.hpp"
 #include "tools/build_info.hpp"
@@ -87,6 +88,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", error.what());
     return BadInput;
   } catch (const EnvironmentError& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return BadEnvironment;
+  } catch (const std::system_error& error) {  // fmt's, when an output cannot be written
     fmt::print(stderr, "error: {}\n", error.what());
     return BadEnvironment;
   } catch (const std::bad_alloc&) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
 
 #include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
@@ -12,6 +14,16 @@ namespace syncline {
 namespace {
 
 constexpr std::size_t LargestScheduleFile = std::size_t{1} << 30;
+constexpr std::string_view ByteOrderMark = "\xEF\xBB\xBF";
+
+std::string_view without_mark(std::string_view text) {
+  return text.substr(text.starts_with(ByteOrderMark) ? ByteOrderMark.size() : 0);
+}
+
+/// Whatever its version: the reader of schedules says which it reads.
+bool is_schedule(std::string_view text) {
+  return without_mark(text).starts_with(ScheduleTextHeader.substr(0, ScheduleTextHeader.find(' ')));
+}
 
 [[noreturn]] void refuse(const std::string& file, const std::string& message) {
   throw InputError({{file, 0, 0, ""}, message});
@@ -23,25 +35,48 @@ void check_sound(const Schedule& schedule, const std::string& file) {
   if (!wrong.empty()) throw InputError(std::move(wrong));
 }
 
+/// Every kernel must have a time on the device.
+void check_costs(const Schedule& schedule, const Device& device, const std::string& file) {
+  std::vector<std::string> works;
+  std::string reason;
+  for (const Work& work : schedule.works) {
+    try {
+      static_cast<void>(work_time(work, device));
+    } catch (const std::invalid_argument& error) {
+      works.push_back(fmt::format("\"{}\"", work.name));
+      if (reason.empty()) reason = error.what();
+    }
+  }
+  if (works.empty()) return;
+  constexpr std::size_t MostNamed = 3;
+  const std::string more =
+      works.size() > MostNamed ? fmt::format(" and {} more", works.size() - MostNamed) : "";
+  works.resize(std::min(works.size(), MostNamed));
+  refuse(file, fmt::format("has kernels without a time on this device: {}{}: {}; add --device with a name or "
+                           "file that has one, such as --device h100-sxm",
+                           fmt::join(works, ", "), more, reason));
+}
+
 Cluster cluster_for(const Schedule& schedule, const TopologySpec& topology, Device device) {
   return {build_topology(topology), std::move(device), placement_in_order(schedule.world_size())};
 }
 
-Question read_schedule_question(const std::string& file, const std::vector<Override>& overrides,
-                                const ScheduleCluster& where) {
+Question read_schedule_question(std::string_view text, const std::string& file,
+                                const std::vector<Override>& overrides, const ScheduleCluster& where) {
   if (!overrides.empty()) refuse(file, "is a schedule; --set changes scenarios only");
   if (where.topology.empty())
     refuse(file,
            "is a schedule, which does not say what it runs on; add --topology with a name or file, such as "
            "--topology dgx-h100");
-  Schedule schedule = read_schedule(read_text_file(file, LargestScheduleFile), file);
+  Schedule schedule = read_schedule(text, file);
   check_sound(schedule, file);
   const TopologySpec topology = load_topology(where.topology);
   if (schedule.world_size() > static_cast<std::size_t>(topology.accelerators))
     refuse(file, fmt::format("has {} ranks, more than the {} accelerators of topology {}; give a larger one",
                              schedule.world_size(), topology.accelerators, topology.name));
-  Cluster cluster =
-      cluster_for(schedule, topology, load_device(where.device.empty() ? "ideal" : where.device));
+  Device device = load_device(where.device.empty() ? "ideal" : where.device);
+  check_costs(schedule, device, file);
+  Cluster cluster = cluster_for(schedule, topology, std::move(device));
   return {file, std::nullopt, std::move(schedule), std::move(cluster)};
 }
 
@@ -53,16 +88,13 @@ Schedule make_schedule(const Scenario& scenario) {
   return schedule;
 }
 
-bool is_schedule_file(const std::string& file) {
-  std::string start(ScheduleTextHeader.size(), '\0');
-  std::ifstream stream(file, std::ios::binary);
-  return stream.read(start.data(), static_cast<std::streamsize>(start.size())) && start == ScheduleTextHeader;
-}
-
 Question read_question(const std::string& file, const std::vector<Override>& overrides,
                        const ScheduleCluster& where) {
-  if (is_schedule_file(file)) return read_schedule_question(file, overrides, where);
-  Scenario scenario = load_scenario(file, overrides);
+  const std::string text = read_text_file(file, [](std::string_view begin) {
+    return is_schedule(begin) ? LargestScheduleFile : LargestConfigFile;
+  });
+  if (is_schedule(text)) return read_schedule_question(without_mark(text), file, overrides, where);
+  Scenario scenario = parse_scenario(text, file, overrides);
   if (!where.topology.empty() || !where.device.empty())
     refuse(
         file,

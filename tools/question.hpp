@@ -28,10 +28,8 @@ struct ScheduleCluster {
 /// The schedule that a scenario asks for.
 [[nodiscard]] Schedule make_schedule(const Scenario& scenario);
 
-/// True when the file begins as schedules do.
-[[nodiscard]] bool is_schedule_file(const std::string& file);
-
-/// Reads a scenario or a schedule and checks that it can run.
+/// Reads a scenario or a schedule, whichever the file begins as, and checks that it can run. The file is read
+/// once and may be a pipe.
 /// @throws InputError
 [[nodiscard]] Question read_question(const std::string& file, const std::vector<Override>& overrides,
                                      const ScheduleCluster& where);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <stdexcept>
 
 #include "backends/simgrid/simgrid_backend.hpp"
@@ -19,13 +20,16 @@
 namespace syncline {
 namespace {
 
+namespace fs = std::filesystem;
+
 RunContext context_of(const Question& question, const std::vector<std::string>& overrides) {
   RunContext context;
   context.overrides = overrides;
   context.version = std::string(build::Version);
   if (!question.scenario) {
-    context.title = fmt::format("{} on {}", question.schedule.name, question.cluster.topology.name());
-    context.scenario = question.schedule.name;
+    const std::string& name = question.schedule.name;
+    context.scenario = name.empty() ? fs::path(question.file).stem().string() : name;
+    context.title = fmt::format("{} on {}", context.scenario, question.cluster.topology.name());
     return context;
   }
   const Scenario& scenario = *question.scenario;
@@ -40,7 +44,9 @@ RunContext context_of(const Question& question, const std::vector<std::string>& 
 }
 
 /// What a backend cannot run is the input's fault.
-RunResult simulate(const Question& question, const RunOptions& options) {
+RunResult simulate(const Question& question, RunOptions options) {
+  ProgressLine line;
+  options.progress = [&line](double seconds, std::uint64_t events) { line.show(seconds, events); };
   try {
     return make_simgrid_backend()->run(question.schedule, question.cluster, options);
   } catch (const std::invalid_argument& error) {
@@ -98,10 +104,12 @@ class Run : public Subcommand {
     app.add_option("--topology", where_.topology, "What a schedule runs on: name or file")
         ->type_name("NAME|FILE");
     app.add_option("--device", where_.device,
-                   "Accelerators that a schedule runs on: name or file (default: ideal)")
+                   "Accelerators that a schedule runs on: name or file (default: ideal, which knows kernels "
+                   "of fixed time only)")
         ->type_name("NAME|FILE");
     app.add_option("--trace", trace_, "Write the timeline for ui.perfetto.dev; gzip when it ends in .gz")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check([](const std::string& file) { return file.empty() ? "a file name is needed" : ""; });
     CLI::Option* json = app.add_flag("--json", json_, "Print one JSON object instead of the table");
     CLI::Option* gantt = app.add_flag("--gantt", gantt_, "Draw the timeline")->excludes(json);
     app.add_option("--columns", columns_, "Width of the drawing (default: the terminal's, else 100)")
@@ -111,8 +119,7 @@ class Run : public Subcommand {
 
   ExitCode run() override {
     const std::vector<Override> overrides = overrides_of(assignments_);
-    if (!trace_.empty() && files_.size() > 1)
-      throw InputError(Diagnostic{{"--trace", 0, 0, ""}, "a trace holds one run; give one file"});
+    check_trace();
     std::vector<RunSummary> runs;
     for (const std::string& file : files_) runs.push_back(run_one(read_question(file, overrides, where_)));
     if (json_)
@@ -130,10 +137,27 @@ class Run : public Subcommand {
   }
 
  private:
+  /// A trace holds one run, and must not replace what the run is made from.
+  void check_trace() const {
+    const auto refuse = [](const std::string& message) {
+      throw InputError(Diagnostic{{"--trace", 0, 0, ""}, message});
+    };
+    if (trace_.empty()) return;
+    if (files_.size() > 1) refuse("a trace holds one run; give one file");
+    std::error_code ignored;
+    for (const std::string& input : {files_.front(), where_.topology, where_.device})
+      if (fs::equivalent(trace_, input, ignored))
+        refuse(fmt::format("{} is the input {}; name another file", trace_, input));
+    const fs::path ending = fs::path(trace_).extension();
+    if (ending == ".yaml" || ending == ".yml")  // a topology, a device or a model that a scenario names
+      refuse(fmt::format("{} would be a YAML file, a trace is JSON; name it .json or .json.gz", trace_));
+  }
+
   /// Simulates, and shows what is shown of each run by itself.
   RunSummary run_one(const Question& question) {
     const RunResult result = simulate(question, options_for(question));
-    RunSummary summary = summarise(result, question.schedule, question.cluster, context_of(question, assignments_));
+    RunSummary summary =
+        summarise(result, question.schedule, question.cluster, context_of(question, assignments_));
     if (!trace_.empty()) {
       write_trace(trace_, result.timeline);
       spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);

@@ -3,6 +3,7 @@
 #include <simgrid/kernel/resource/Model.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/simgrid/zone.hpp"
 
@@ -33,8 +34,17 @@ class FluidModel : public simgrid::kernel::resource::Model {
   double step_ = 0;
 };
 
-FluidNetwork::FluidNetwork(std::span<const BytesPerSecond> capacities)
-    : fluid_(capacities), session_(*this), model_(std::make_shared<FluidModel>(fluid_, ended_)) {
+namespace {
+
+constexpr std::uint64_t EventsBetweenProgress = 4096;  // a few milliseconds
+
+}  // namespace
+
+FluidNetwork::FluidNetwork(std::span<const BytesPerSecond> capacities, Progress progress)
+    : fluid_(capacities),
+      session_(*this),
+      model_(std::make_shared<FluidModel>(fluid_, ended_)),
+      progress_(std::move(progress)) {
   (new PathZone("syncline"))->seal();  // the engine does not run without a zone
   session_.engine().add_model(model_);
 }
@@ -51,6 +61,9 @@ void FluidNetwork::on_time_advance() {
   firing_.clear();
   firing_.swap(ended_);
   for (const Token token : firing_) listener_->on_done(token);
+  if (!progress_ || fluid_.event_count() < told_ + EventsBetweenProgress) return;
+  told_ = fluid_.event_count();
+  progress_(fluid_.now().si(), told_);
 }
 
 }  // namespace syncline::simgrid_backend

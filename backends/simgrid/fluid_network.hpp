@@ -2,6 +2,8 @@
 // says when its next event is.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,7 +17,10 @@ class FluidModel;
 
 class FluidNetwork : public Network, private Session::Hooks {
  public:
-  explicit FluidNetwork(std::span<const BytesPerSecond> capacities);
+  using Progress = std::function<void(double simulated_seconds, std::uint64_t events)>;
+
+  /// @param progress  called now and then during run(); may be empty
+  explicit FluidNetwork(std::span<const BytesPerSecond> capacities, Progress progress = {});
   ~FluidNetwork() override;
 
   [[nodiscard]] Seconds now() const override { return fluid_.now(); }
@@ -37,6 +42,8 @@ class FluidNetwork : public Network, private Session::Hooks {
   NetworkListener* listener_ = nullptr;
   Session session_;
   std::shared_ptr<FluidModel> model_;
+  Progress progress_;
+  std::uint64_t told_ = 0;  // events when progress_ was last called
 };
 
 }  // namespace syncline::simgrid_backend

@@ -22,7 +22,7 @@ class SimgridBackend : public Backend {
     const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
     std::unique_ptr<Network> network;
     if (native) network = std::make_unique<simgrid_backend::NativeNetwork>(capacities);
-    else network = std::make_unique<simgrid_backend::FluidNetwork>(capacities);
+    else network = std::make_unique<simgrid_backend::FluidNetwork>(capacities, options.progress);
     RunResult result = replay(schedule, cluster, options.detail, *network);
     result.engine.name = fmt::format("{}, {} network, {} detail", simgrid_version(), native ? "native" : "fluid",
                                      options.detail == Detail::Full ? "full" : "aggregate");

@@ -1,6 +1,7 @@
 // The built program as a user meets it: exit codes, and what goes to which stream.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -27,10 +28,12 @@ double children_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Runs the program on the tests' own data; `arguments` as in a shell, whose folder is `folder`.
-Outcome run(const Folder& folder, const std::string& arguments, const std::string& redirect = "") {
+/// Runs the program on the tests' own data; `arguments` as in a shell, whose folder is `folder`. `before`
+/// stands in front of the command, such as "cat file |".
+Outcome run(const Folder& folder, const std::string& arguments, const std::string& redirect = "",
+            const std::string& before = "") {
   const std::string out = folder / "stdout", err = folder / "stderr";
-  const std::string command = "cd '" + (folder / "") + "' && SYNCLINE_DATA='" + Data + "' '" +
+  const std::string command = "cd '" + (folder / "") + "' && " + before + " SYNCLINE_DATA='" + Data + "' '" +
                               SYNCLINE_PROGRAM + "' " + arguments + " >'" +
                               (redirect.empty() ? out : redirect) + "' 2>'" + err + "'";
   const double start = children_cpu_seconds();
@@ -102,7 +105,8 @@ TEST_SUITE("cli: help") {
   TEST_CASE("the help of run names every exit code") {
     const Folder folder;
     const std::string help = run(folder, "run --help").out;
-    for (const std::string code : {"0 done", "1 an `expect`", "2 bad input", "3 the environment", "4 a bug"}) {
+    for (const std::string code :
+         {"0 done", "1 an `expect`", "2 bad input", "3 the environment", "4 a bug"}) {
       CAPTURE(help);
       CHECK_MESSAGE(contains(help, code), code);
     }
@@ -134,6 +138,9 @@ TEST_SUITE("cli: help") {
                        "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
                       {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2,
                        "--trace: error: a trace holds one run"},
+                      {"trace without a name", "run " + Tiny + " --trace ''", 2, "a file name is needed"},
+                      {"trace named as data", "run " + Tiny + " --trace t.yaml", 2,
+                       "--trace: error: t.yaml would be a YAML file, a trace is JSON"},
                       {"cluster of a scenario", "run " + Tiny + " --topology small-tree", 2,
                        "is no schedule, and a scenario says itself what it runs on; change that by --set "
                        "topology=NAME"},
@@ -174,6 +181,43 @@ TEST_SUITE("cli: bad input") {
         });
   }
 
+  TEST_CASE("a trace does not replace its own input, by whatever name") {
+    const Folder folder;
+    const std::string text = read(Data + "/tiny-16.yaml");
+    folder.write("in", text);
+    std::filesystem::create_hard_link(folder / "in", folder / "twin");
+    for (const std::string name : {"in", "./in", "twin"}) {
+      CAPTURE(name);
+      const Outcome outcome = run(folder, "run in --trace " + name);
+      CHECK(outcome.code == 2);
+      CHECK(contains(outcome.err, "--trace: error: " + name + " is the input in; name another file"));
+      CHECK(read(folder / "in") == text);
+    }
+  }
+
+  TEST_CASE("a schedule of another version is a schedule, with or without a byte order mark") {
+    const Folder folder;
+    const std::string message = "version \"2\" of the format is not known; this program reads version 1";
+    for (const std::string mark : {"", "\xEF\xBB\xBF"}) {
+      folder.write("s", mark + "syncline-schedule 2\n");
+      const Outcome outcome = run(folder, "run s --topology small-tree");
+      CHECK(outcome.code == 2);
+      CHECK_MESSAGE(contains(outcome.err, message), outcome.err);
+    }
+    folder.write("s", "\xEF\xBB\xBF" + run(folder, "schedule " + Tiny).out);
+    CHECK(run(folder, "run s --topology small-tree --device toy").code == 0);
+  }
+
+  TEST_CASE("the ideal device says which kernels it has no time for") {
+    const Folder folder;
+    folder.write("s", run(folder, "schedule " + Tiny).out);
+    const Outcome outcome = run(folder, "run s --topology small-tree");
+    CHECK(outcome.code == 2);
+    CHECK_MESSAGE(contains(outcome.err, "s: error: has kernels without a time on this device: \""),
+                  outcome.err);
+    CHECK(contains(outcome.err, "such as --device h100-sxm"));
+  }
+
   TEST_CASE("a missing data folder is the environment's fault, exit code 3") {
     const Folder folder;
     const Outcome outcome =
@@ -191,6 +235,28 @@ TEST_SUITE("cli: bad input") {
       CHECK(outcome.code == 3);
       CHECK(contains(outcome.err, "cannot write to standard output"));
     }
+    // More than a buffer full: it fails in the middle of a print.
+    const Outcome long_text = run(folder, "run " + Tiny + " " + Tiny + " " + Tiny + " --json", "/dev/full");
+    CHECK(long_text.code == 3);
+    CHECK_MESSAGE(contains(long_text.err, "cannot write"), long_text.err);
+  }
+
+  TEST_CASE("standard input and named pipes are read as files are") {
+    const Folder folder;
+    const auto step_of = [&](const Outcome& outcome) {
+      CHECK_MESSAGE(outcome.code == 0, outcome.err);
+      return nlohmann::json::parse(outcome.out).at("step_time_s").get<double>();
+    };
+    const double expected = step_of(run(folder, "run " + Tiny + " --json"));
+    CHECK(step_of(run(folder, "run /dev/stdin --json", "", "cat " + Tiny + " |")) == expected);
+    REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+    CHECK(step_of(run(folder, "run pipe --json", "", "{ cat " + Tiny + " > pipe & };")) == expected);
+    folder.write("s", run(folder, "schedule " + Tiny).out);
+    CHECK(step_of(run(folder, "run /dev/stdin --topology small-tree --device toy --json", "", "cat s |")) ==
+          expected);
+    const Outcome endless = run(folder, "run /dev/stdin < /dev/zero");
+    CHECK(endless.code == 2);
+    CHECK(contains(endless.err, "it goes on after that"));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/core/error.hpp"
+#include "sim/core/units.hpp"
 #include "sim/schedule/text.hpp"
 #include "sim/schedule/text_fields.hpp"
 
@@ -182,7 +183,10 @@ class Reader {
 
   void read_job(LineCursor& in) {
     once(in, job_seen_, "job");
+    in.at_end();
+    const std::size_t start = in.position();
     read_fields(in, scope_, bound(JobFields, schedule_.job));
+    if (schedule_.job.tokens > limits::MostTokens) fail_too_large(in, start, limits::MostTokens);
   }
 
   void read_mesh(LineCursor& in) {
@@ -261,6 +265,8 @@ class Reader {
     NameLine record;
     read_fields(in, scope_, bound(NameFields, record));
     declare(in, start, "stream", scope_.streams, record.name);
+    if (schedule_.streams.size() == limits::MostStreams)
+      in.fail(start, fmt::format("more than {} streams", limits::MostStreams));
     schedule_.streams.push_back(std::move(record.name));
   }
 
@@ -275,7 +281,15 @@ class Reader {
 
   void read_kernel(LineCursor& in) {
     begin(Block::Work, in, "kernel", "work");
-    read_fields(in, scope_, bound(KernelFields, schedule_.works.back().kernels.emplace_back()));
+    in.at_end();
+    const std::size_t start = in.position();
+    Kernel& kernel = schedule_.works.back().kernels.emplace_back();
+    read_fields(in, scope_, bound(KernelFields, kernel));
+    const bool sized = kernel.kind == KernelClass::Gemm || kernel.kind == KernelClass::Attention;
+    const auto [least, most] = std::minmax({kernel.m, kernel.n, kernel.k, kernel.batch});
+    if (most > limits::MostSize) fail_too_large(in, start, static_cast<double>(limits::MostSize));
+    if (sized && least < 1)
+      in.fail(start, fmt::format("a kernel of class {} needs m, n, k and batch, each 1 or more", name_of(kernel.kind)));
   }
 
   void read_role(LineCursor& in) {
@@ -357,6 +371,9 @@ class Reader {
       in.fail(start, "the ranks of speed lines must ascend");
     if (speed.factor <= 0)
       in.fail(start, "a speed factor must be above 0; it multiplies the time of compute");
+    if (speed.factor < limits::LeastFactor || speed.factor > limits::MostFactor)
+      in.fail(start, fmt::format("a speed factor is from {} to {}", exact_text(limits::LeastFactor),
+                                 exact_text(limits::MostFactor)));
     schedule_.speeds.push_back(speed);
   }
 

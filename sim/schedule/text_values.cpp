@@ -103,6 +103,10 @@ constexpr std::size_t ShortestRange = 3;  // 0,1 but 0-2
 
 }  // namespace
 
+void fail_too_large(const LineCursor& in, std::size_t start, double most) {
+  in.fail(start, fmt::format("too large; at most {} is possible", exact_text(most)));
+}
+
 void read_value(LineCursor& in, const Scope&, double& value) {
   value = in.number();
 }
@@ -220,7 +224,9 @@ void read_value(LineCursor& in, const Scope& scope, std::vector<MemoryEffect>& v
     if (!in.accept(':')) in.fail_expecting("\":\" and signed bytes, such as :+1024");
     const bool taken = in.accept('+');
     if (!taken && !in.accept('-')) in.fail_expecting("\"+\" (taken) or \"-\" (given back) before the bytes");
+    const std::size_t start = in.position();
     const double bytes = in.number();
+    if (bytes > limits::MostBytes.si()) fail_too_large(in, start, limits::MostBytes.si());
     effect.bytes = Bytes(taken ? bytes : -bytes);
     value.push_back(effect);
   });

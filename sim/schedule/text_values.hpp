@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/schedule/limits.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/text_cursor.hpp"
 
@@ -28,6 +29,8 @@ struct Scope {
 using Ranks = std::vector<RankId>;
 using Groups = std::vector<Ranks>;
 using AxisNames = std::vector<std::string>;
+
+[[noreturn]] void fail_too_large(const LineCursor& in, std::size_t start, double most);
 
 // Each reader throws LineError.
 void read_value(LineCursor& in, const Scope& scope, bool& value) = delete;  // a flag has no value
@@ -83,8 +86,10 @@ void write_value(std::string& out, const Schedule&, Enum value) {
 
 template <class Unit>
 void read_value(LineCursor& in, const Scope& scope, Quantity<Unit>& value) {
+  const std::size_t start = in.position();
   double si = 0;
   read_value(in, scope, si);
+  if (si > limits::most(value)) fail_too_large(in, start, limits::most(value));
   value = Quantity<Unit>(si);
 }
 template <class Unit>

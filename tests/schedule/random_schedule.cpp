@@ -34,9 +34,9 @@ class Generator {
   }
 
   double number() {
-    static constexpr double Numbers[] = {0,     1,      436224000,          0.1 + 0.2, 1.0 / 3,
-                                         1e300, 5e-324, 4503599627370497.5, 1e23,      123456.789};
-    return below(3) == 0 ? random_.uniform() * 1e12 : Numbers[below(std::size(Numbers))];
+    static constexpr double Numbers[] = {0,     1,      436224,             0.1 + 0.2, 1.0 / 3,
+                                         1e-300, 5e-324, 45035.996273704975, 1e6,      123456.789};
+    return below(3) == 0 ? random_.uniform() * 1e6 : Numbers[below(std::size(Numbers))];
   }
   std::string text() {
     static const std::string Texts[] = {"",
@@ -95,10 +95,10 @@ class Generator {
       kernel.precision = any<Precision>(5);
       kernel.flop = Flop(number());
       kernel.hbm = Bytes(number());
-      kernel.batch = small();
-      kernel.m = small();
-      kernel.n = small() == 0 ? 9223372036854775807 : small();
-      kernel.k = small();
+      kernel.batch = 1 + small();
+      kernel.m = 1 + small();
+      kernel.n = small() == 0 ? 1000000000 : 1 + small();
+      kernel.k = 1 + small();
       kernel.backward = below(2) == 0;
       kernel.fixed = Seconds(number());
       work.kernels.push_back(kernel);

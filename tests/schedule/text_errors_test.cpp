@@ -89,6 +89,11 @@ TEST_SUITE("schedule text errors") {
         {"  op 1 compute work=0 stream=compute memory=activation:+8", 45,
          "unknown memory category \"activation\"; did you mean \"activations\"? (known: parameters, "
          "gathered-parameters, gradients, optimizer, activations, communication-buffers, reserve)"},
+        {"  op 1 send to=1 bytes=1e300 stream=send", 24, "too large; at most 1e+18 is possible"},
+        {"  op 1 host-work seconds=1e308", 26, "too large; at most 1e+06 is possible"},
+        {"  op 1 compute work=0 stream=compute memory=activations:-1e19", 58,
+         "too large; at most 1e+18 is possible"},
+        {"speed rank=1 factor=1e-9", 7, "a speed factor is from 1e-06 to 1e+06"},
         {"speed rank=1 factor=0", 7, "a speed factor must be above 0; it multiplies the time of compute"},
         // references
         {"  op 1 compute work=1 stream=compute", 21,

@@ -169,6 +169,7 @@ Replay::Replay(const Schedule& schedule, const Cluster& cluster, Detail detail, 
   segment_starts_.resize(segments);
   ended_.resize(spans);
   Timeline& timeline = result_.timeline;
+  timeline.source = "simulated: " + schedule.name;
   timeline.ranks = static_cast<std::uint32_t>(ranks_.size());
   timeline.streams = schedule.streams;
   timeline.ops = timeline_ops(schedule);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/core/printable.hpp"
+
 namespace syncline {
 namespace {
 
@@ -82,11 +84,11 @@ InputError::InputError(std::vector<Diagnostic> diagnostics)
 
 std::string format_diagnostic(const Diagnostic& diagnostic) {
   const Place& place = diagnostic.place;
-  std::string text = place.file;
+  std::string text = printable(place.file);
   if (place.line > 0) text += fmt::format(":{}", place.line);
   if (place.line > 0 && place.column > 0) text += fmt::format(":{}", place.column);
   if (!text.empty()) text += ": ";
-  text += "error: " + diagnostic.message;
+  text += "error: " + printable(diagnostic.message, true);
   if (place.line > 0 && !place.source_line.empty() && is_text(place.source_line)) text += source_excerpt(place);
   return text;
 }

@@ -41,7 +41,7 @@ constexpr std::uint64_t EventsBetweenProgress = 4096;  // a few milliseconds
 }  // namespace
 
 FluidNetwork::FluidNetwork(std::span<const BytesPerSecond> capacities, Progress progress)
-    : fluid_(capacities),
+    : FluidBacked(capacities),
       session_(*this),
       model_(std::make_shared<FluidModel>(fluid_, ended_)),
       progress_(std::move(progress)) {

@@ -15,7 +15,7 @@ namespace syncline::simgrid_backend {
 
 class FluidModel;
 
-class FluidNetwork : public Network, private Session::Hooks {
+class FluidNetwork : public FluidBacked, private Session::Hooks {
  public:
   using Progress = std::function<void(double simulated_seconds, std::uint64_t events)>;
 
@@ -23,21 +23,12 @@ class FluidNetwork : public Network, private Session::Hooks {
   explicit FluidNetwork(std::span<const BytesPerSecond> capacities, Progress progress = {});
   ~FluidNetwork() override;
 
-  [[nodiscard]] Seconds now() const override { return fluid_.now(); }
-  void delay(Seconds duration, Token token) override { fluid_.delay(duration, token); }
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
-    fluid_.transfer(uses, bytes, latency, token);
-  }
   void run(NetworkListener& listener) override;
-  [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
-  [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
-  [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }
 
  private:
   void on_time_advance() override;
   void on_completion(const simgrid::s4u::Activity&) override {}
 
-  Fluid fluid_;
   std::vector<Token> ended_, firing_;
   NetworkListener* listener_ = nullptr;
   Session session_;

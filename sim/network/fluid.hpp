@@ -109,22 +109,28 @@ class Fluid {
   std::uint64_t started_ = 0, events_ = 0, transfers_ = 0;
 };
 
-/// A network that is the fluid core and a loop: no engine. For tests, and for measuring what an engine adds.
-class PlainNetwork : public Network {
+/// A network whose transfers are the fluid core's; who keeps the clock is left to run().
+class FluidBacked : public Network {
  public:
-  explicit PlainNetwork(std::span<const BytesPerSecond> capacities) : fluid_(capacities) {}
   [[nodiscard]] Seconds now() const override { return fluid_.now(); }
   void delay(Seconds duration, Token token) override { fluid_.delay(duration, token); }
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
     fluid_.transfer(uses, bytes, latency, token);
   }
-  void run(NetworkListener& listener) override;
   [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
   [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
   [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }
 
- private:
+ protected:
+  explicit FluidBacked(std::span<const BytesPerSecond> capacities) : fluid_(capacities) {}
   Fluid fluid_;
+};
+
+/// The fluid core and a loop: no engine. For tests, and for measuring what an engine adds.
+class PlainNetwork : public FluidBacked {
+ public:
+  explicit PlainNetwork(std::span<const BytesPerSecond> capacities) : FluidBacked(capacities) {}
+  void run(NetworkListener& listener) override;
 };
 
 }  // namespace syncline

@@ -137,7 +137,7 @@ TEST_CASE("a trace is what Perfetto expects") {
 {"ph":"M","pid":0,"tid":2,"name":"thread_name","args":{"name":"host"}},
 {"ph":"M","pid":0,"tid":2,"name":"thread_sort_index","args":{"sort_index":2}},
 {"ph":"X","pid":0,"tid":2,"ts":0,"dur":250,"name":"host-work","cat":"host","args":{"op":0,"phase":"other"}},
-{"ph":"X","pid":0,"tid":0,"ts":250,"dur":1250,"name":"all-gather","cat":"communication","args":{"op":1,"phase":"other","bytes":1e+06,"group":"dp","waiting_us":500}},
+{"ph":"X","pid":0,"tid":0,"ts":250,"dur":1250,"name":"all-gather","cat":"communication","args":{"op":1,"phase":"other","bytes":1e+06,"group":"dp","algorithm":"ring","waiting_us":500}},
 {"ph":"X","pid":0,"tid":1,"ts":1500,"dur":2500,"name":"layer","cat":"compute","args":{"op":2,"phase":"B","layer":3,"microbatch":0,"chunk":1,"tag":"attention","flop":1.5e+12}},
 {"ph":"M","pid":1,"tid":0,"name":"process_name","args":{"name":"rank 1"}},
 {"ph":"M","pid":1,"tid":0,"name":"process_sort_index","args":{"sort_index":1}},
@@ -148,7 +148,7 @@ TEST_CASE("a trace is what Perfetto expects") {
 {"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"host"}},
 {"ph":"M","pid":1,"tid":2,"name":"thread_sort_index","args":{"sort_index":2}},
 {"ph":"X","pid":1,"tid":2,"ts":0,"dur":250,"name":"host-work","cat":"host","args":{"op":3,"phase":"other"}},
-{"ph":"X","pid":1,"tid":0,"ts":250,"dur":1250,"name":"all-gather","cat":"communication","args":{"op":4,"phase":"other","bytes":1e+06,"group":"dp","waiting_us":0}},
+{"ph":"X","pid":1,"tid":0,"ts":250,"dur":1250,"name":"all-gather","cat":"communication","args":{"op":4,"phase":"other","bytes":1e+06,"group":"dp","algorithm":"ring","waiting_us":0}},
 {"ph":"X","pid":1,"tid":1,"ts":1500,"dur":2500,"name":"layer","cat":"compute","args":{"op":5,"phase":"B","layer":3,"microbatch":0,"chunk":1,"tag":"attention","flop":1.5e+12}}
 ]}
 )");

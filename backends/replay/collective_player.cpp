@@ -68,12 +68,11 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
     free_.pop_back();
   }
   Live& live = live_[slot];
-  live.members = &group.members;
+  live.group = &group;
   live.plan = plan;
   live.lanes = lanes;
   live.phase = 0;
   live.owner = owner;
-  live.group_key = static_cast<std::uint64_t>(collective.family.value()) << 32 | id.value();
   if (lanes != nullptr) play_lanes(slot);
   else play_phase(slot);
 }
@@ -130,11 +129,11 @@ void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, st
 void CollectivePlayer::play_phase(std::uint32_t slot) {
   Live& live = live_[slot];
   const Burst& burst = live.plan->phases[live.phase];
-  const std::vector<RankId>& members = *live.members;
+  const std::vector<RankId>& members = live.group->members;
   const std::size_t n = members.size();
   const std::size_t sources = burst.pattern == Burst::Pattern::AllPairs ? n : 1;
   if (detail_ == Detail::Aggregate) {
-    std::vector<Bundle>& fan_out = groups_.at(live.group_key)->fan_out;
+    std::vector<Bundle>& fan_out = live.group->fan_out;
     fan_out.reserve(sources);
     while (fan_out.size() < sources) fan_out.push_back(paths_.fan_out(members, fan_out.size()));
     live.outstanding = sources;

@@ -33,24 +33,6 @@ class CollectivePlayer {
     int sent = 0, received = 0;
     bool busy = false;
   };
-  struct Live {  // one collective under way
-    const std::vector<RankId>* members = nullptr;
-    std::shared_ptr<const CollectivePlan> plan;
-    const LanePaths* lanes = nullptr;
-    std::vector<std::vector<Progress>> progress;  // [lane][position]
-    std::size_t phase = 0;
-    std::size_t outstanding = 0;                  // transfers or actions not yet over
-    std::uint32_t owner = 0;
-    std::uint64_t group_key = 0;
-  };
-  struct PlanKey {
-    CollectiveKind kind;
-    Algorithm algorithm;
-    FamilyId family;
-    GroupId group;
-    double bytes;
-    auto operator<=>(const PlanKey&) const = default;
-  };
   struct Group {  // what is known of one group of one family
     std::vector<RankId> members;
     std::vector<std::vector<std::uint32_t>> rings;
@@ -59,6 +41,23 @@ class CollectivePlayer {
     std::size_t nodes = 0;
     std::size_t pairs_between_nodes = 0;  // ordered pairs of members on different nodes
     std::size_t far_from_first = 0;       // members on another node than the first
+  };
+  struct Live {  // one collective under way
+    Group* group = nullptr;
+    std::shared_ptr<const CollectivePlan> plan;
+    const LanePaths* lanes = nullptr;
+    std::vector<std::vector<Progress>> progress;  // [lane][position]
+    std::size_t phase = 0;
+    std::size_t outstanding = 0;                  // transfers or actions not yet over
+    std::uint32_t owner = 0;
+  };
+  struct PlanKey {
+    CollectiveKind kind;
+    Algorithm algorithm;
+    FamilyId family;
+    GroupId group;
+    double bytes;
+    auto operator<=>(const PlanKey&) const = default;
   };
   struct ChoiceKey {
     FamilyId family;

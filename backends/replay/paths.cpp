@@ -11,11 +11,17 @@ bool PathFinder::between_nodes(RankId a, RankId b) const {
   return topology().node_of(accelerator(a)) != topology().node_of(accelerator(b));
 }
 
-Seconds PathFinder::append(RankId source, RankId target, std::vector<LinkUse>& uses) {
+// Puts the links from `source` to `target` into route_; returns the latency of the way.
+Seconds PathFinder::follow(RankId source, RankId target) {
   route_.clear();
   topology().router().route(accelerator(source), accelerator(target), route_);
-  for (const LinkId link : route_) uses.push_back({link, 1.0});
   return topology().latency(route_);
+}
+
+Seconds PathFinder::append(RankId source, RankId target, std::vector<LinkUse>& uses) {
+  const Seconds latency = follow(source, target);
+  for (const LinkId link : route_) uses.push_back({link, 1.0});
+  return latency;
 }
 
 void PathFinder::count_link(LinkId link) {
@@ -90,9 +96,7 @@ Bundle PathFinder::fan_out(std::span<const RankId> members, std::size_t source) 
   Bundle bundle;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (i == source) continue;
-    route_.clear();
-    topology().router().route(accelerator(members[source]), accelerator(members[i]), route_);
-    const Seconds latency = topology().latency(route_);
+    const Seconds latency = follow(members[source], members[i]);
     bundle.slowest_latency = std::max(bundle.slowest_latency, latency);
     bundle.mean_latency += latency / static_cast<double>(members.size() - 1);
     for (const LinkId link : route_) count_link(link);

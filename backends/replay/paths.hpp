@@ -66,12 +66,13 @@ class PathFinder {
   [[nodiscard]] Bundle fan_out(std::span<const RankId> members, std::size_t source);
 
  private:
+  Seconds follow(RankId source, RankId target);
   void count_link(LinkId link);
   void finish(Bundle& bundle, double transfers);
   void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;
-  std::vector<LinkId> route_;            // scratch
+  std::vector<LinkId> route_;            // followed last
   std::vector<double> crossing_;         // scratch by link, all 0 between calls
   std::vector<LinkId> touched_;
 };

@@ -67,9 +67,6 @@ class Replay : public NetworkListener {
       return mix(static_cast<std::uint64_t>(key.sender) << 32 | key.receiver, static_cast<std::uint64_t>(key.message));
     }
   };
-  struct Arrivals {                      // of one group at its next collective on one channel
-    std::uint32_t count = 0;
-  };
 
   const Program& program(std::uint32_t rank) const {
     return compiled_.programs[schedule_.role_of[rank].value()];
@@ -128,7 +125,7 @@ class Replay : public NetworkListener {
   std::vector<std::uint8_t> ended_;           // as spans
   std::vector<std::uint32_t> first_op_;       // by role
   std::vector<std::uint32_t> first_group_;    // by channel, into arrivals_
-  std::vector<Arrivals> arrivals_;
+  std::vector<std::uint32_t> arrivals_;       // members of a group at its next collective on a channel
   struct GroupOnChannel {
     std::uint32_t channel;
     GroupId group;
@@ -358,8 +355,8 @@ void Replay::begin(std::uint32_t rank, std::uint32_t index, const Collective& co
   const std::span<const RankId> members = family.members(group);
   if (members.size() == 1) return at_op_end(rank, index, Seconds(0));
   const std::uint32_t owner = first_group_[channel] + group.value();
-  if (++arrivals_[owner].count < members.size()) return;
-  arrivals_[owner].count = 0;
+  if (++arrivals_[owner] < members.size()) return;
+  arrivals_[owner] = 0;
   for (const RankId member : members)
     span(member.value(), running_op(member.value(), index)).transfer = network_.now();
   collectives_.start(collective, group, owner);

@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "sim/core/error.hpp"
+#include "sim/pipeline/schedules.hpp"
+
+namespace syncline::pipeline {
+namespace {
+
+const std::vector<Generator>& all() {
+  static const std::vector<Generator> list = {};
+  return list;
+}
+
+std::optional<std::string> refusal(const Generator& generator, const Request& request) {
+  if (request.ranks < 1) return "needs at least one stage";
+  if (request.microbatches < 1) return "needs at least one microbatch";
+  const int least = generator.least_chunks, most = generator.most_chunks;
+  if (request.chunks < least || request.chunks > most)
+    return least == most ? fmt::format("has {} chunk{} a rank, not {}", least, least == 1 ? "" : "s", request.chunks)
+                         : fmt::format("needs {} to {} chunks a rank, not {}", least, most, request.chunks);
+  if (request.group_size != 0 && !generator.takes_group_size) return "takes no group size";
+  return generator.refuse != nullptr ? generator.refuse(request) : std::nullopt;
+}
+
+}  // namespace
+
+std::span<const Generator> generators() { return all(); }
+
+const Generator* find_generator(std::string_view name) {
+  const auto found = std::ranges::find(all(), name, &Generator::name);
+  return found == all().end() ? nullptr : &*found;
+}
+
+std::vector<std::string> generator_names() {
+  std::vector<std::string> names;
+  for (const Generator& generator : all()) names.emplace_back(generator.name);
+  return names;
+}
+
+int stage_count(const Generator& generator, int ranks, int chunks) {
+  return generator.placement == Placement::Both ? ranks : ranks * chunks;
+}
+
+Request completed(const Generator& generator, Request request) {
+  if (request.chunks == 0) request.chunks = generator.default_chunks;
+  if (request.costs.stages.empty()) {
+    const int stages = std::max(0, stage_count(generator, request.ranks, request.chunks));
+    request.costs.stages.assign(static_cast<std::size_t>(stages), StageTimes{});
+  }
+  return request;
+}
+
+Order make_order(const Generator& generator, const Request& request) {
+  const Request complete = completed(generator, request);
+  if (const auto reason = refusal(generator, complete))
+    throw std::invalid_argument(fmt::format("{} {}", generator.name, *reason));
+  const int stages = stage_count(generator, complete.ranks, complete.chunks);
+  if (complete.costs.stages.size() != static_cast<std::size_t>(stages))
+    throw std::invalid_argument(
+        fmt::format("{} has {} virtual stages, but times are given for {}", generator.name, stages, complete.costs.stages.size()));
+  Order order = generator.make(complete);
+  const std::vector<std::string> wrong = check_order(order);
+  SYNCLINE_CHECK(wrong.empty(), fmt::format("{} made an unsound order: {}", generator.name, wrong.front()));
+  return order;
+}
+
+}  // namespace syncline::pipeline

@@ -16,8 +16,8 @@
 namespace syncline::pipeline {
 
 /// What a microbatch holds on a rank, per chunk, in units of one's own choice: `forward` from the start of F;
-/// `backward_input` is added when I ends, `backward_weight` when W ends (both normally below zero; the three sum to
-/// zero). A whole backward adds both.
+/// `backward_input` is added when I ends, `backward_weight` when W ends (both normally below zero; the three
+/// sum to zero). A whole backward adds both.
 struct ActivationMemory {
   double forward = 2, backward_input = -1, backward_weight = -1;
 };
@@ -27,33 +27,34 @@ enum class WeightOrder : std::uint8_t { OldestFirst, NewestFirst };
 
 /// What is asked of a generator. Zeros and empty optionals take the schedule's own default.
 struct Request {
-  int ranks = 1;          // p
-  int microbatches = 1;   // m
-  int chunks = 0;         // v, virtual stages a rank
-  int group_size = 0;     // N: microbatches that pass one chunk before the next has its turn (interleaved)
-  Costs costs{};          // costs.stages has as many entries as the schedule has stages; empty: F = B = W = 1
+  int ranks = 1;         // p
+  int microbatches = 1;  // m
+  int chunks = 0;        // v, virtual stages a rank
+  int group_size = 0;    // N: microbatches that pass one chunk before the next has its turn (interleaved)
+  Costs costs{};         // costs.stages has as many entries as the schedule has stages; empty: F = B = W = 1
   ActivationMemory memory{};
-  std::optional<double> memory_limit{};  // most a rank may hold, in units of memory.forward (searched schedules)
+  std::optional<double>
+      memory_limit{};  // most a rank may hold, in units of memory.forward (searched schedules)
   WeightOrder weight_order = WeightOrder::OldestFirst;  // of ZB-H1 and ZB-H2
   bool merge_backward = false;  // I directly followed by its own W becomes one whole backward
 };
 
-/// Where virtual stages lie. Loop: rank r holds r, r + p, …; V: r and 2p − 1 − r; Both: r going one way, p − 1 − r
-/// going the other, each with half of the microbatches.
+/// Where virtual stages lie. Loop: rank r holds r, r + p, …; V: r and 2p − 1 − r; Both: r going one way, p −
+/// 1 − r going the other, each with half of the microbatches.
 enum class Placement : std::uint8_t { Loop, V, Both };
 
 struct Generator {
-  std::string_view name;       // "zb-h1"
-  std::string_view title;      // "ZB-H1"
-  std::string_view summary;    // one line
-  std::string_view accepts;    // in words: "any p; m ≥ p"
-  std::string_view source;     // paper or project
+  std::string_view name;     // "zb-h1"
+  std::string_view title;    // "ZB-H1"
+  std::string_view summary;  // one line
+  std::string_view accepts;  // in words: "any p; m ≥ p"
+  std::string_view source;   // paper or project
   Placement placement = Placement::Loop;
   int default_chunks = 1, least_chunks = 1, most_chunks = 1;
-  bool searched = false;       // the order depends on the times
+  bool searched = false;  // the order depends on the times
   bool takes_group_size = false;
-  /// Why it cannot be made, with the nearest that can ("needs m ≥ 2p − 1 = 7, not 4; try --microbatches 7"); nothing
-  /// when it can. Called after the common checks (positive counts, chunks in range).
+  /// Why it cannot be made, with the nearest that can ("needs m ≥ 2p − 1 = 7, not 4; try --microbatches 7");
+  /// nothing when it can. Called after the common checks (positive counts, chunks in range).
   std::optional<std::string> (*refuse)(const Request&) = nullptr;
   Order (*make)(const Request&) = nullptr;
 };
@@ -70,7 +71,8 @@ struct Generator {
 /// The request with defaults filled in (chunks, times of 1).
 [[nodiscard]] Request completed(const Generator& generator, Request request);
 
-/// @throws std::invalid_argument with the reason and the nearest that works, when the generator does not accept it
+/// @throws std::invalid_argument with the reason and the nearest that works, when the generator does not
+/// accept it
 [[nodiscard]] Order make_order(const Generator& generator, const Request& request);
 
 }  // namespace syncline::pipeline

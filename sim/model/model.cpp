@@ -1,6 +1,7 @@
 #include "sim/model/model.hpp"
 
 #include <iterator>
+#include <utility>
 
 namespace syncline {
 namespace {
@@ -44,18 +45,25 @@ void append(std::vector<Kernel>& to, const std::vector<Kernel>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
+std::vector<Segment> one_segment(std::vector<Kernel> kernels) {
+  if (kernels.empty()) return {};
+  return {{std::move(kernels), {}}};
+}
+
 // --- steps: an operation's kernels in both directions ------------------------------------------------------
 
 struct Step {
   std::vector<Kernel> forward;
-  std::vector<Kernel> backward;
+  std::vector<Kernel> input;   // backward: gradients of the inputs
+  std::vector<Kernel> weight;  // ... and of weights
   bool again = true;  // run again under selective recompute
 };
 
 /// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy.
 Step linear(Precision precision, double tokens, double in, double out, bool again) {
   return {{gemm(precision, tokens, out, in)},
-          {gemm(precision, tokens, in, out), gemm(precision, out, in, tokens)},
+          {gemm(precision, tokens, in, out)},
+          {gemm(precision, out, in, tokens)},
           again};
 }
 
@@ -79,7 +87,7 @@ Step flash_attention(const ModelSpec& model, const TrainingShape& shape) {
   backward.backward = true;
   backward.flop = 2.5 * kernel.flop;
   backward.hbm = Bytes(8 * tensor + statistics);
-  return {{kernel}, {backward}, false};
+  return {{kernel}, {backward}, {}, false};
 }
 
 /// RMSNorm over `elements`, whose output feeds `uses` products; backward adds up their gradients, and the
@@ -87,7 +95,7 @@ Step flash_attention(const ModelSpec& model, const TrainingShape& shape) {
 /// input.
 Step rms_norm(const TrainingShape& shape, Fusion fusion, double elements, int uses, bool input_at_hand) {
   const double e = element_size(shape.compute);
-  std::vector<double> forward, backward;
+  std::vector<double> forward, backward, weight;
   if (fusion == Fusion::Eager) {
     forward = {
         e + Fp32,            // to fp32
@@ -96,7 +104,7 @@ Step rms_norm(const TrainingShape& shape, Fusion fusion, double elements, int us
     };
     for (int use = 1; use < uses; ++use) backward.push_back(3 * e);  // sum of the products' gradients
     const double rest[] = {
-        2 * e,    3 * e,    e,   // times the weight; the weight's gradient and its sum over tokens
+        2 * e,                   // times the weight
         e + Fp32, 8,             // to fp32, times the scale
         12,       4,             // the scale's gradient and its sum
         4,        8,        12,  // through mean and square
@@ -104,11 +112,14 @@ Step rms_norm(const TrainingShape& shape, Fusion fusion, double elements, int us
         3 * e,                   // plus the residual's gradient
     };
     backward.insert(backward.end(), std::begin(rest), std::end(rest));
+    weight = {3 * e, e};  // product with the normalised input, and its sum over tokens
   } else {
     forward = {input_at_hand ? e : 2 * e};
-    backward = {(3 + uses) * e, 2 * e};  // x, gradients, residual gradient, dx; then the weight's gradient
+    backward = {(3 + uses) * e};  // x, gradients, residual gradient, dx
+    weight = {2 * e};
   }
-  return {elementwise(shape.compute, elements, forward), elementwise(shape.compute, elements, backward)};
+  return {elementwise(shape.compute, elements, forward), elementwise(shape.compute, elements, backward),
+          elementwise(shape.compute, elements, weight)};
 }
 
 /// Rotary embedding by complex numbers: cast, multiply, cast back. Compilers leave complex arithmetic alone
@@ -120,7 +131,7 @@ Step rotary(const TrainingShape& shape, double query, double kv) {
     append(kernels, elementwise(shape.compute, static_cast<double>(shape.tokens()) * width,
                                 {e + Fp32, 2 * Fp32, Fp32 + e}));
   }
-  return {kernels, kernels};
+  return {kernels, kernels, {}};
 }
 
 /// k and v copied so that every query head has its own; none where there is one each already.
@@ -129,11 +140,11 @@ Step repeat_kv(const ModelSpec& model, const TrainingShape& shape, double query,
   const double e = element_size(shape.compute);
   const double elements = static_cast<double>(shape.tokens()) * (query + kv);
   const std::vector<Kernel> both = elementwise(shape.compute, elements, {e, e});
-  return {both, both};
+  return {both, both, {}};
 }
 
 Step residual(const TrainingShape& shape, double elements, bool again) {
-  return {elementwise(shape.compute, elements, {3 * element_size(shape.compute)}), {}, again};
+  return {elementwise(shape.compute, elements, {3 * element_size(shape.compute)}), {}, {}, again};
 }
 
 /// silu(gate) · up.
@@ -141,9 +152,9 @@ Step swiglu(const TrainingShape& shape, double elements) {
   const double e = element_size(shape.compute);
   if (shape.fusion == Fusion::Eager) {
     return {elementwise(shape.compute, elements, {2 * e, 3 * e}),
-            elementwise(shape.compute, elements, {3 * e, 3 * e, 3 * e})};
+            elementwise(shape.compute, elements, {3 * e, 3 * e, 3 * e}), {}};
   }
-  return {elementwise(shape.compute, elements, {3 * e}), elementwise(shape.compute, elements, {5 * e})};
+  return {elementwise(shape.compute, elements, {3 * e}), elementwise(shape.compute, elements, {5 * e}), {}};
 }
 
 /// Widths of a layer's tensors.
@@ -239,15 +250,27 @@ Bytes size_of(Precision precision) {
   return Bytes(0);
 }
 
+std::vector<Kernel> kernels_of(const std::vector<Segment>& segments) {
+  std::vector<Kernel> kernels;
+  for (const Segment& segment : segments) append(kernels, segment.kernels);
+  return kernels;
+}
+
+std::vector<Kernel> backward_kernels(const ModuleCost& cost) {
+  std::vector<Kernel> kernels = kernels_of(cost.backward_input);
+  append(kernels, cost.backward_weight);
+  return kernels;
+}
+
 ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
   const double e = element_size(shape.compute);
   const double table = static_cast<double>(model.vocabulary) * model.hidden;
   const double elements = static_cast<double>(shape.tokens()) * model.hidden;
   ModuleCost cost;
   cost.parameters = table;
-  cost.forward = elementwise(shape.compute, elements, {2 * e});
-  cost.backward = elementwise(shape.compute, table, {e});                // clear the table's gradient
-  append(cost.backward, elementwise(shape.compute, elements, {3 * e}));  // and add the rows
+  cost.forward = one_segment(elementwise(shape.compute, elements, {2 * e}));
+  cost.backward_weight = elementwise(shape.compute, table, {e});                // clear the table's gradient
+  append(cost.backward_weight, elementwise(shape.compute, elements, {3 * e}));  // and add the rows
   return cost;
 }
 
@@ -255,13 +278,20 @@ ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape) {
   const std::vector<Step> steps = layer_steps(model, shape);
   ModuleCost cost;
   cost.parameters = matrix_parameters(model) + 2.0 * model.hidden;
+  std::vector<Kernel> forward, recompute, input;
   for (const Step& step : steps) {
-    append(cost.forward, step.forward);
+    append(forward, step.forward);
     const bool again =
         shape.recompute == Recompute::Full || (shape.recompute == Recompute::SelectiveOp && step.again);
-    if (again) append(cost.recompute, step.forward);
+    if (again) append(recompute, step.forward);
   }
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) append(cost.backward, step->backward);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    append(input, step->input);
+    append(cost.backward_weight, step->weight);
+  }
+  cost.forward = one_segment(std::move(forward));
+  cost.recompute = one_segment(std::move(recompute));
+  cost.backward_input = one_segment(std::move(input));
   const LayerActivations held = layer_activations(model, shape);
   const auto tokens = static_cast<double>(shape.tokens());
   cost.saved = Bytes(tokens * held.kept);
@@ -278,15 +308,19 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   const Step projection = linear(shape.compute, tokens, hidden, model.vocabulary, true);
   ModuleCost cost;
   cost.parameters = hidden + (model.tied_embedding ? 0.0 : static_cast<double>(model.vocabulary) * hidden);
-  cost.forward = norm.forward;
-  append(cost.forward, projection.forward);
+  std::vector<Kernel> forward = norm.forward;
+  append(forward, projection.forward);
   // Cast to fp32; log-softmax, which reads a row three times (largest, sum, result): a row is too long for a
   // cache.
-  append(cost.forward, elementwise(Precision::Fp32, logits, {e + Fp32, 3 * Fp32 + Fp32}));
+  append(forward, elementwise(Precision::Fp32, logits, {e + Fp32, 3 * Fp32 + Fp32}));
   // Clear the gradient of the chosen logits; log-softmax reads it twice and its result once; cast back.
-  cost.backward = elementwise(Precision::Fp32, logits, {Fp32, 3 * Fp32 + Fp32, Fp32 + e});
-  append(cost.backward, projection.backward);
-  append(cost.backward, norm.backward);
+  std::vector<Kernel> input = elementwise(Precision::Fp32, logits, {Fp32, 3 * Fp32 + Fp32, Fp32 + e});
+  append(input, projection.input);
+  append(input, norm.input);
+  cost.forward = one_segment(std::move(forward));
+  cost.backward_input = one_segment(std::move(input));
+  cost.backward_weight = projection.weight;
+  append(cost.backward_weight, norm.weight);
   // Kept: the norm's input in fp32 and its two outputs, log-softmax in fp32, and the logits themselves, whose
   // block a caching allocator holds until their gradient takes it. During backward: two more gradients in
   // fp32.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,15 +51,38 @@ struct TrainingShape {
   [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }
 };
 
-/// One module's part of a step on one rank.
+/// A collective of the tensor-parallel group.
+struct TensorCollective {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  Bytes bytes;            // S as nccl-tests count it: the whole buffer
+  std::string name;       // for tags: "all-reduce-attention"
+  bool awaited = true;    // false: the next segment does not need it and may run beside it; the one after that does
+  friend bool operator==(const TensorCollective&, const TensorCollective&) = default;
+};
+
+/// Kernels, and the collective that follows them before the next segment.
+struct Segment {
+  std::vector<Kernel> kernels;  // may be empty
+  std::optional<TensorCollective> then;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+/// One module's part of a step on one rank: in order forward, then recompute, backward_input, backward_weight. Without
+/// tensor parallelism each list has at most one segment, without a collective; none where there is nothing to do.
 struct ModuleCost {
   double parameters = 0;  // count
-  std::vector<Kernel> forward;
-  std::vector<Kernel> recompute;  // run again before backward
-  std::vector<Kernel> backward;   // inputs and weights
-  Bytes saved;                    // activations kept from forward to backward
-  Bytes transient;                // extra activations alive only during backward (recomputed ones, gradients)
+  std::vector<Segment> forward;
+  std::vector<Segment> recompute;       // run again before backward
+  std::vector<Segment> backward_input;  // gradients of the inputs (I), which the module before waits for
+  std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
+  Bytes saved;                          // activations kept from forward to backward
+  Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
 };
+
+/// All kernels, in order.
+[[nodiscard]] std::vector<Kernel> kernels_of(const std::vector<Segment>& segments);
+/// Of a whole backward: inputs, then weights; without recomputation.
+[[nodiscard]] std::vector<Kernel> backward_kernels(const ModuleCost& cost);
 
 [[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
 [[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape);

@@ -45,6 +45,12 @@ double bytes(const std::vector<Kernel>& kernels) {
   for (const Kernel& kernel : kernels) sum += kernel.hbm.si();
   return sum;
 }
+double flop(const std::vector<Segment>& segments, KernelClass kind) {
+  return flop(kernels_of(segments), kind);
+}
+double flop(const std::vector<Segment>& segments) {
+  return flop(kernels_of(segments));
+}
 std::ptrdiff_t count(const std::vector<Kernel>& kernels, KernelClass kind) {
   return std::count_if(kernels.begin(), kernels.end(),
                        [&](const Kernel& kernel) { return kernel.kind == kind; });
@@ -94,8 +100,8 @@ TEST_CASE("a layer's forward has 2 FLOP per matrix parameter and token, and half
   CHECK(layer.parameters == 2304 + 2 * 16);
   CHECK(flop(layer.forward, KernelClass::Gemm) == 110'592);
   CHECK(flop(layer.forward, KernelClass::Attention) == 3 * 2048);
-  CHECK(flop(layer.backward, KernelClass::Gemm) == 2 * 110'592);
-  CHECK(flop(layer.backward, KernelClass::Attention) == 2.5 * 3 * 2048);
+  CHECK(flop(backward_kernels(layer), KernelClass::Gemm) == 2 * 110'592);
+  CHECK(flop(backward_kernels(layer), KernelClass::Attention) == 2.5 * 3 * 2048);
   CHECK(layer.recompute.empty());
 }
 
@@ -107,8 +113,8 @@ TEST_CASE(
         .sequence = 8192, .microbatch = 1, .recompute = Recompute::None, .fusion = fusion};
     const ModuleCost layer = layer_cost(Llama3_8B, shape), head = head_cost(Llama3_8B, shape);
     const double attention = flop(layer.forward, KernelClass::Attention);
-    const double step = 32 * (flop(layer.forward) + flop(layer.backward) - 0.5 * attention) +
-                        flop(head.forward) + flop(head.backward);
+    const double step = 32 * (flop(layer.forward) + flop(backward_kernels(layer)) - 0.5 * attention) +
+                        flop(head.forward) + flop(backward_kernels(head));
     CHECK(step == doctest::Approx(model_flop(Llama3_8B, 8192, 8192).si()).epsilon(1e-12));
   }
 }
@@ -123,8 +129,8 @@ TEST_CASE("selective recompute repeats k, attention output and up of the seven p
   // 2 · 24 tokens · h (kv + q + f) = 48 · 16 (8 + 16 + 32) = 43,008 FLOP.
   for (const Fusion fusion : {Fusion::Eager, Fusion::Compiled}) {
     const ModuleCost layer = layer_cost(Tiny, shape_of(Recompute::SelectiveOp, fusion));
-    CHECK(count(layer.recompute, KernelClass::Gemm) == 3);
-    CHECK(count(layer.recompute, KernelClass::Attention) == 0);
+    CHECK(count(kernels_of(layer.recompute), KernelClass::Gemm) == 3);
+    CHECK(count(kernels_of(layer.recompute), KernelClass::Attention) == 0);
     CHECK(flop(layer.recompute) == 43'008);
   }
 }
@@ -158,17 +164,19 @@ TEST_CASE("the more is recomputed the less is kept and the more is done again") 
     CHECK(none.transient < selective.transient);
     CHECK(selective.transient < full.transient);
     CHECK(none.forward == full.forward);
-    CHECK(none.backward == full.backward);
+    CHECK(none.backward_input == full.backward_input);
+    CHECK(none.backward_weight == full.backward_weight);
   }
 }
 
 TEST_CASE("fused kernels do the same arithmetic with fewer kernels and bytes") {
   const ModuleCost eager = layer_cost(Llama3_8B, shape_of(Recompute::SelectiveOp, Fusion::Eager));
   const ModuleCost compiled = layer_cost(Llama3_8B, shape_of(Recompute::SelectiveOp, Fusion::Compiled));
-  for (const auto part : {&ModuleCost::forward, &ModuleCost::recompute, &ModuleCost::backward}) {
-    CHECK(flop(eager.*part) == flop(compiled.*part));
-    CHECK((eager.*part).size() > (compiled.*part).size());
-    CHECK(bytes(eager.*part) > bytes(compiled.*part));
+  for (const auto part : {&ModuleCost::forward, &ModuleCost::recompute, &ModuleCost::backward_input}) {
+    const std::vector<Kernel> one_by_one = kernels_of(eager.*part), fused = kernels_of(compiled.*part);
+    CHECK(flop(one_by_one) == flop(fused));
+    CHECK(one_by_one.size() > fused.size());
+    CHECK(bytes(one_by_one) > bytes(fused));
   }
 }
 
@@ -176,8 +184,9 @@ TEST_CASE("the eager norm moves 36 bytes an element in bf16") {
   // Cast 2+4, square 4+4, mean 4, scale 4+4, cast 4+2, weight 2+2. The first kernels of a layer, over 24 · 16
   // elements.
   const ModuleCost layer = layer_cost(Tiny, shape_of(Recompute::None, Fusion::Eager));
-  CHECK(bytes({layer.forward.begin(), layer.forward.begin() + 6}) == 36 * 24 * 16);
-  CHECK(layer.forward[6].kind == KernelClass::Gemm);
+  const std::vector<Kernel> forward = kernels_of(layer.forward);
+  CHECK(bytes({forward.begin(), forward.begin() + 6}) == 36 * 24 * 16);
+  CHECK(forward[6].kind == KernelClass::Gemm);
 }
 
 TEST_CASE("the loss holds the logits in fp32") {
@@ -187,21 +196,27 @@ TEST_CASE("the loss holds the logits in fp32") {
   CHECK(head.saved == Bytes(24 * 100 * 6 + 24 * 16 * 8));
   CHECK(head.transient == Bytes(24 * 100 * 8));
   CHECK(flop(head.forward) == 2 * 24 * 16 * 100);
-  CHECK(flop(head.backward) == 4 * 24 * 16 * 100);
+  CHECK(flop(backward_kernels(head)) == 4 * 24 * 16 * 100);
 }
 
 TEST_CASE("weight gradients are products whose inner size is the tokens") {
   const ModuleCost layer = layer_cost(Tiny, shape_of(Recompute::None, Fusion::Eager));
-  CHECK(std::count_if(layer.backward.begin(), layer.backward.end(), [](const Kernel& kernel) {
-          return kernel.kind == KernelClass::Gemm && kernel.k == 24;
-        }) == 7);
+  const auto over_tokens = [](const Kernel& kernel) {
+    return kernel.kind == KernelClass::Gemm && kernel.k == 24;
+  };
+  const std::vector<Kernel> input = kernels_of(layer.backward_input), &weight = layer.backward_weight;
+  CHECK(std::count_if(weight.begin(), weight.end(), over_tokens) == 7);
+  CHECK(count(weight, KernelClass::Gemm) == 7);
+  CHECK(std::count_if(input.begin(), input.end(), over_tokens) == 0);
+  CHECK(count(input, KernelClass::Gemm) == 7);
 }
 
 TEST_CASE("equal heads need no repeated keys and values") {
   ModelSpec equal = Tiny;
   equal.kv_heads = equal.heads;
   const TrainingShape shape = shape_of(Recompute::None, Fusion::Eager);
-  CHECK(layer_cost(Tiny, shape).forward.size() == layer_cost(equal, shape).forward.size() + 2);
+  CHECK(kernels_of(layer_cost(Tiny, shape).forward).size() ==
+        kernels_of(layer_cost(equal, shape).forward).size() + 2);
 }
 
 }  // namespace

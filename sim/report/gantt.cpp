@@ -41,7 +41,8 @@ Mark compute_mark(Phase phase) {
     case Phase::Forward: return Forward;
     case Phase::Backward:
     case Phase::BackwardInput:
-    case Phase::BackwardWeight: return Backward;
+    case Phase::BackwardWeight:
+    case Phase::ForwardBackward: return Backward;
     case Phase::Optimizer:
     case Phase::Other: break;
   }

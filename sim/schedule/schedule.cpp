@@ -22,7 +22,7 @@ struct Names<Precision> {
 };
 template <>
 struct Names<Phase> {
-  static constexpr std::array<std::string_view, 6> all{"F", "B", "I", "W", "opt", "other"};
+  static constexpr std::array<std::string_view, 7> all{"F", "B", "I", "W", "FB", "opt", "other"};
 };
 template <>
 struct Names<MemoryCategory> {

@@ -43,7 +43,11 @@ struct Work {
 
 // --- ops -----------------------------------------------------------------------------------------------------------
 
-enum class Phase : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight, Optimizer, Other };
+/// Backward is the whole of it; BackwardInput and BackwardWeight are its halves where they run apart; ForwardBackward is a
+/// block in which a forward and a whole backward run as one.
+enum class Phase : std::uint8_t {
+  Forward, Backward, BackwardInput, BackwardWeight, ForwardBackward, Optimizer, Other
+};
 
 /// What an op is for; timelines are aligned by it. -1: does not apply.
 struct Tag {
@@ -187,7 +191,7 @@ struct Schedule {
 // Names as they stand in files and reports; one table each, used by reader and printer alike.
 [[nodiscard]] std::string_view name_of(KernelClass value);
 [[nodiscard]] std::string_view name_of(Precision value);
-[[nodiscard]] std::string_view name_of(Phase value);           // F, B, I, W, opt, -
+[[nodiscard]] std::string_view name_of(Phase value);           // F, B, I, W, FB, opt, other
 [[nodiscard]] std::string_view name_of(MemoryCategory value);  // parameters, gathered-parameters, ...
 [[nodiscard]] std::string_view name_of(CollectiveKind value);  // all-reduce, ...
 [[nodiscard]] std::string_view name_of(Algorithm value);

@@ -1,0 +1,263 @@
+#include "sim/pipeline/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "sim/core/error.hpp"
+#include "sim/pipeline/transfers.hpp"
+
+namespace syncline::pipeline {
+namespace {
+
+constexpr std::size_t LaneCount = 3;
+
+class Lowerer {
+ public:
+  Lowerer(const Order& order, const Lowering& lowering)
+      : order_(order),
+        in_(lowering),
+        axis_(lowering.mesh.find_axis("pp")),
+        transfers_(transfers_of(order, lowering.transfers, lowering.costs)),
+        arrivals_(transfers_.size()) {
+    SYNCLINE_CHECK(axis_ >= 0 && lowering.mesh.size(axis_) == ranks(),
+                   "an axis pp as long as there are ranks");
+    out_.schedule.name = lowering.name;
+    out_.schedule.meshes = {lowering.mesh};
+    out_.schedule.families = lowering.families;
+    out_.schedule.works = lowering.works;
+    sort_transfers();
+    find_last_gradients();
+  }
+
+  Lowered run() {
+    out_.first_op.resize(order_.ranks.size());
+    out_.last_op.resize(order_.ranks.size());
+    for (rank_ = 0; rank_ < ranks(); ++rank_) lower_rank();
+    for (int rank = 0; rank < in_.mesh.world_size(); ++rank)
+      out_.schedule.role_of.emplace_back(
+          in_.mesh.coordinate(RankId(static_cast<std::uint32_t>(rank)), axis_));
+    return std::move(out_);
+  }
+
+ private:
+  using Ids = std::vector<std::size_t>;  // of transfers
+
+  [[nodiscard]] int ranks() const { return static_cast<int>(order_.ranks.size()); }
+
+  void sort_transfers() {
+    const auto by_block = [this] {
+      std::vector<std::vector<Ids>> lists(order_.ranks.size());
+      for (std::size_t rank = 0; rank < lists.size(); ++rank) lists[rank].resize(order_.ranks[rank].size());
+      return lists;
+    };
+    sent_ = posted_ = needed_ = by_block();
+    const auto at = [](std::vector<std::vector<Ids>>& lists, int rank, int block) -> Ids& {
+      return lists[static_cast<std::size_t>(rank)][static_cast<std::size_t>(block)];
+    };
+    for (std::size_t id = 0; id < transfers_.size(); ++id) {
+      const Transfer& transfer = transfers_[id];
+      at(sent_, transfer.from.rank, transfer.from.block).push_back(id);
+      at(posted_, transfer.to.rank, transfer.posted).push_back(id);
+      at(needed_, transfer.to.rank, transfer.to.block).push_back(id);
+    }
+  }
+
+  /// Blocks after which no gradient of a stage's weights is to come on their rank.
+  void find_last_gradients() {
+    complete_.resize(order_.ranks.size());
+    for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
+      std::map<int, std::size_t> last;  // by stage
+      for (std::size_t i = 0; i < order_.ranks[rank].size(); ++i)
+        for_each_action(order_.ranks[rank][i], [&](const Action& action) {
+          if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight)
+            last[action.stage] = i;
+        });
+      for (const auto& [stage, block] : last) complete_[rank][block].push_back(stage);
+    }
+  }
+
+  // --- one rank ---
+
+  void lower_rank() {
+    const auto r = static_cast<std::size_t>(rank_);
+    role_ = {};
+    role_.name = fmt::format("pp{}", rank_);
+    if (!in_.resident.empty()) role_.resident = in_.resident[r];
+    held_up_by_.clear();
+    reductions_.clear();
+    const std::vector<int> chunks = chunks_of(order_.ranks[r]);
+    std::vector<int> waiting;  // stages to be reduced in the end
+    for (std::size_t i = 0; i < order_.ranks[r].size(); ++i) {
+      post_receives(i);
+      run_block(i, chunks);
+      send_outputs(i);
+      const auto complete = complete_[r].find(i);
+      if (complete == complete_[r].end()) continue;
+      for (const int stage : complete->second)
+        if (in_.overlap_reduction)
+          reduce(stage, chunks);
+        else
+          waiting.push_back(stage);
+    }
+    for (const int stage : waiting) reduce(stage, chunks);
+    update();
+    out_.schedule.roles.push_back(std::move(role_));
+  }
+
+  /// Stages of a rank, ascending: a chunk's number is its place.
+  static std::vector<int> chunks_of(const RankOrder& rank) {
+    std::set<int> stages;
+    for (const Block& block : rank)
+      for_each_action(block, [&](const Action& action) { stages.insert(action.stage); });
+    return {stages.begin(), stages.end()};
+  }
+  static int chunk(const std::vector<int>& chunks, int stage) {
+    return static_cast<int>(std::ranges::lower_bound(chunks, stage) - chunks.begin());
+  }
+
+  OpIndex issue(Op op) {
+    std::ranges::sort(op.after);
+    role_.program.push_back(std::move(op));
+    return OpIndex(role_.program.size() - 1);
+  }
+
+  [[nodiscard]] std::vector<OpIndex> end_of_block_before(std::size_t block) const {
+    const std::vector<OpIndex>& ends = out_.last_op[static_cast<std::size_t>(rank_)];
+    return block == 0 ? std::vector<OpIndex>{} : std::vector<OpIndex>{ends[block - 1]};
+  }
+
+  void post_receives(std::size_t block) {
+    for (const std::size_t id : posted_[static_cast<std::size_t>(rank_)][block]) {
+      const Transfer& transfer = transfers_[id];
+      Op op;
+      op.body = Receive{{axis_, transfer.from.rank}, in_.boundary, transfer.message, eager()};
+      op.stream = neighbour_stream("recv", transfer.from.rank);
+      op.tag = tag_of(transfer, "receive");
+      op.after = end_of_block_before(block);
+      arrivals_[id] = issue(std::move(op));
+      held_up_by_.push_back(arrivals_[id]);
+    }
+  }
+
+  void run_block(std::size_t block, const std::vector<int>& chunks) {
+    const auto r = static_cast<std::size_t>(rank_);
+    const Block& what = order_.ranks[r][block];
+    std::vector<OpIndex> after;
+    if (in_.transfers == TransferMode::Blocking)
+      after = std::move(held_up_by_);
+    else
+      for (const std::size_t id : needed_[r][block]) after.push_back(arrivals_[id]);
+    held_up_by_.clear();
+    const std::vector<Step> steps = in_.steps(what);
+    SYNCLINE_CHECK(!steps.empty(), "a block has a step");
+    const std::size_t first = role_.program.size();
+    const OpIndex last =
+        run_steps(steps, std::move(after), what.first.microbatch, chunk(chunks, what.first.stage));
+    out_.first_op[r].push_back(OpIndex(first));
+    out_.last_op[r].push_back(last);
+  }
+
+  /// One after another, the first after `after`.
+  OpIndex run_steps(const std::vector<Step>& steps, std::vector<OpIndex> after, int microbatch, int chunk) {
+    OpIndex last{};
+    for (const Step& step : steps) {
+      Op op;
+      std::visit([&op](const auto& body) { op.body = body; }, step.body);
+      op.stream = stream(step.lane);
+      op.tag = step.tag;
+      op.tag.microbatch = microbatch;
+      op.tag.chunk = chunk;
+      op.memory = step.memory;
+      op.after = std::move(after);
+      last = issue(std::move(op));
+      after = {last};
+    }
+    return last;
+  }
+
+  void send_outputs(std::size_t block) {
+    for (const std::size_t id : sent_[static_cast<std::size_t>(rank_)][block]) {
+      const Transfer& transfer = transfers_[id];
+      Op op;
+      op.body = Send{{axis_, transfer.to.rank}, in_.boundary, transfer.message, eager()};
+      op.stream = neighbour_stream("send", transfer.to.rank);
+      op.tag = tag_of(transfer, "send");
+      op.after = end_of_block_before(block + 1);
+      held_up_by_.push_back(issue(std::move(op)));
+    }
+  }
+
+  void reduce(int stage, const std::vector<int>& chunks) {
+    if (!in_.reduction) return;
+    const std::vector<Step> steps = in_.reduction(stage);
+    if (steps.empty()) return;
+    const std::vector<OpIndex> end =
+        end_of_block_before(out_.last_op[static_cast<std::size_t>(rank_)].size());
+    reductions_.push_back(run_steps(steps, end, -1, chunk(chunks, stage)));
+  }
+
+  void update() {
+    if (!in_.update) return;
+    std::vector<OpIndex> after = end_of_block_before(out_.last_op[static_cast<std::size_t>(rank_)].size());
+    after.insert(after.end(), reductions_.begin(), reductions_.end());
+    run_steps(in_.update(rank_), std::move(after), -1, -1);
+  }
+
+  // --- streams ---
+
+  [[nodiscard]] bool eager() const { return in_.transfers == TransferMode::Eager; }
+
+  static Tag tag_of(const Transfer& transfer, std::string name) {
+    return {transfer.gradient ? Phase::Backward : Phase::Forward, -1, transfer.microbatch, -1,
+            std::move(name)};
+  }
+
+  StreamId stream_named(const std::string& name) {
+    std::vector<std::string>& streams = out_.schedule.streams;
+    const auto found = std::ranges::find(streams, name);
+    if (found != streams.end()) return StreamId(static_cast<std::size_t>(found - streams.begin()));
+    streams.push_back(name);
+    return StreamId(streams.size() - 1);
+  }
+
+  StreamId stream(Lane lane) {
+    static constexpr std::array<const char*, LaneCount> Names{"compute", "tp", "dp-reduce"};
+    return stream_named(Names[static_cast<std::size_t>(lane)]);
+  }
+
+  /// One for each neighbour and direction: "pp-send-next", "pp-recv-prev", "pp-send+3" for ranks further off.
+  StreamId neighbour_stream(const char* direction, int peer) {
+    const int distance = (peer - rank_ + ranks()) % ranks();
+    if (distance == 1) return stream_named(fmt::format("pp-{}-next", direction));
+    if (distance == ranks() - 1) return stream_named(fmt::format("pp-{}-prev", direction));
+    return stream_named(fmt::format("pp-{}+{}", direction, distance));
+  }
+
+  const Order& order_;
+  const Lowering& in_;
+  const int axis_;
+  const std::vector<Transfer> transfers_;
+  std::vector<std::vector<Ids>> sent_, posted_, needed_;  // by rank and block
+  std::vector<std::map<std::size_t, std::vector<int>>>
+      complete_;  // by rank: stages, by the block that ends them
+  Lowered out_;
+
+  // Of the rank being lowered.
+  int rank_ = 0;
+  Role role_;
+  std::vector<OpIndex> arrivals_;    // by transfer: its receive
+  std::vector<OpIndex> held_up_by_;  // sends and receives since the last block
+  std::vector<OpIndex> reductions_;
+};
+
+}  // namespace
+
+Lowered lower(const Order& order, const Lowering& lowering) {
+  return Lowerer(order, lowering).run();
+}
+
+}  // namespace syncline::pipeline

@@ -1,0 +1,81 @@
+// An order as a schedule: the program of every pipeline rank, with its sends and receives.
+//
+// What an action consists of is the caller's affair: one kernel of a given time, or the ops of transformer
+// layers with collectives between them. The lowering puts the actions in order, moves activations and
+// gradients between ranks, and tells which op waits for which.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/parallel/mesh.hpp"
+#include "sim/pipeline/order.hpp"
+#include "sim/pipeline/replay.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace syncline::pipeline {
+
+/// How activations and gradients go from rank to rank.
+///   Eager:      as in textbooks: a message arrives a latency (and its bytes over the bandwidth) after its
+///   producer
+///               ended, and holds nobody up.
+///   Overlapped: sends and receives have streams of their own, one for each neighbour and direction, and run
+///   beside
+///               compute; each pair moves when both ends have come (rendezvous). A receive is posted one
+///               block ahead of its use, or earlier where a later one of the same neighbour needs it.
+///   Blocking:   compute stands still until the sends and receives between two blocks are over, as in
+///   runtimes that
+///               exchange with both neighbours in one call. A receive is posted between the blocks where its
+///               sender acts, so that no order can deadlock by this.
+enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
+
+/// Streams that steps run in; sends and receives have others.
+enum class Lane : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
+
+/// One op of a block. Steps of a block run one after another, whatever their lanes.
+struct Step {
+  std::variant<Compute, Collective> body;
+  Lane lane = Lane::Compute;
+  Tag tag;  // phase, layer and name; the lowering adds microbatch and chunk
+  std::vector<MemoryEffect> memory;
+};
+
+struct Lowering {
+  std::string name;
+  Mesh mesh;                          // one axis is "pp", as long as the order has ranks
+  std::vector<GroupFamily> families;  // that steps' collectives name
+  std::vector<Work> works;
+  TransferMode transfers = TransferMode::Eager;
+  Bytes boundary;  // activations of a microbatch between two stages; their gradient has as many
+  Costs costs;     // approximate times, to tell in blocking mode where a sender acts
+
+  /// What a block does; at least one step.
+  std::function<std::vector<Step>(const Block&)> steps;
+  /// What follows the last gradient of a stage's weights, beside compute or, unless `overlap_reduction`,
+  /// after the last block of the rank. May be empty, as may the next.
+  std::function<std::vector<Step>(int stage)> reduction;
+  bool overlap_reduction = true;
+  /// What a pipeline rank does in the end, after its reductions.
+  std::function<std::vector<Step>(int rank)> update;
+  std::vector<std::vector<MemoryEffect>> resident;  // by pipeline rank; may be empty
+};
+
+/// One role a pipeline rank. The first op of role r that belongs to block i of the order is `first_op[r][i]`.
+struct Lowered {
+  Schedule schedule;
+  std::vector<std::vector<OpIndex>> first_op,
+      last_op;  // by pipeline rank and block; sends and receives not counted
+};
+
+/// @pre check_order() finds nothing wrong and deadlock() is empty
+[[nodiscard]] Lowered lower(const Order& order, const Lowering& lowering);
+
+/// A textbook pipeline: one compute op of fixed time a block, activations counted as one byte for each stage
+/// and microbatch (so that a rank's peak memory is its peak of activations), no work besides.
+[[nodiscard]] Lowered lower_textbook(const Order& order, const Costs& costs, TransferMode transfers,
+                                     Bytes boundary);
+
+}  // namespace syncline::pipeline

@@ -36,7 +36,7 @@ struct Request {
   std::optional<double>
       memory_limit{};  // most a rank may hold, in units of memory.forward (searched schedules)
   WeightOrder weight_order = WeightOrder::OldestFirst;  // of ZB-H1 and ZB-H2
-  bool merge_backward = false;  // I directly followed by its own W becomes one whole backward
+  bool merge_backward = true;  // of ZB-H1 and ZB-H2: outside the ends, I and its W are one whole backward
 };
 
 /// Where virtual stages lie. Loop: rank r holds r, r + p, …; V: r and 2p − 1 − r; Both: r going one way, p −

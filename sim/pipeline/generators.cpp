@@ -11,7 +11,22 @@ namespace syncline::pipeline {
 namespace {
 
 const std::vector<Generator>& all() {
-  static const std::vector<Generator> list = {};
+  static const std::vector<Generator> list = {
+      naive(),
+      gpipe(),
+      one_forward_one_backward(),
+      interleaved_1f1b(),
+      looped_bfs(),
+      zb_h1(),
+      zb_h2(),
+      interleaved_zb(),
+      one_forward_one_backward_v(),
+      zb_v_handcrafted(),
+      v_half(),
+      v_min(),
+      dualpipe(),
+      dualpipe_v(),
+  };
   return list;
 }
 
@@ -20,15 +35,18 @@ std::optional<std::string> refusal(const Generator& generator, const Request& re
   if (request.microbatches < 1) return "needs at least one microbatch";
   const int least = generator.least_chunks, most = generator.most_chunks;
   if (request.chunks < least || request.chunks > most)
-    return least == most ? fmt::format("has {} chunk{} a rank, not {}", least, least == 1 ? "" : "s", request.chunks)
-                         : fmt::format("needs {} to {} chunks a rank, not {}", least, most, request.chunks);
+    return least == most
+               ? fmt::format("has {} chunk{} a rank, not {}", least, least == 1 ? "" : "s", request.chunks)
+               : fmt::format("needs {} to {} chunks a rank, not {}", least, most, request.chunks);
   if (request.group_size != 0 && !generator.takes_group_size) return "takes no group size";
   return generator.refuse != nullptr ? generator.refuse(request) : std::nullopt;
 }
 
 }  // namespace
 
-std::span<const Generator> generators() { return all(); }
+std::span<const Generator> generators() {
+  return all();
+}
 
 const Generator* find_generator(std::string_view name) {
   const auto found = std::ranges::find(all(), name, &Generator::name);
@@ -60,8 +78,8 @@ Order make_order(const Generator& generator, const Request& request) {
     throw std::invalid_argument(fmt::format("{} {}", generator.name, *reason));
   const int stages = stage_count(generator, complete.ranks, complete.chunks);
   if (complete.costs.stages.size() != static_cast<std::size_t>(stages))
-    throw std::invalid_argument(
-        fmt::format("{} has {} virtual stages, but times are given for {}", generator.name, stages, complete.costs.stages.size()));
+    throw std::invalid_argument(fmt::format("{} has {} virtual stages, but times are given for {}",
+                                            generator.name, stages, complete.costs.stages.size()));
   Order order = generator.make(complete);
   const std::vector<std::string> wrong = check_order(order);
   SYNCLINE_CHECK(wrong.empty(), fmt::format("{} made an unsound order: {}", generator.name, wrong.front()));

@@ -81,8 +81,8 @@ PublishedOrder read_order(const json& line, const std::string& file) {
 }
 
 PublishedTorchCsv read_torch(const json& line) {
-  return {line.at("id"), line.at("schedule"), line.at("p"), line.at("m"),
-          line.at("v"),  line.at("compute_only"), line.at("compute_comms")};
+  return {line.at("id"),           line.at("schedule"),     line.at("p"), line.at("m"), line.at("v"),
+          line.at("compute_only"), line.at("compute_comms")};
 }
 
 // Calls `take` with each line that is no comment; an error names file and line.
@@ -147,8 +147,12 @@ std::vector<fs::path> files(const fs::path& folder, const std::string& prefix, c
 
 }  // namespace
 
-std::string compact_folder() { return SYNCLINE_SOURCE_DIR "/validation/pipeline"; }
-std::string whole_folder() { return SYNCLINE_SOURCE_DIR "/../shared/data/pipeline"; }
+std::string compact_folder() {
+  return SYNCLINE_SOURCE_DIR "/validation/pipeline";
+}
+std::string whole_folder() {
+  return SYNCLINE_SOURCE_DIR "/../shared/data/pipeline";
+}
 
 std::optional<Published> load_published(const std::string& folder) {
   if (!fs::is_directory(folder)) return std::nullopt;

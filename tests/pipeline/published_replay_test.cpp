@@ -14,7 +14,7 @@ using namespace syncline::pipeline::testing;
 
 namespace {
 
-constexpr double Exact = 1e-9;             // relative; the replay adds up the same figures in another order
+constexpr double Exact = 1e-9;  // relative; the replay adds up the same figures in another order
 constexpr double BubbleDigits = 0.5000001e-9;  // printed with 9 digits
 
 bool same(double actual, double expected) {
@@ -100,7 +100,8 @@ TEST_SUITE("published pipelines") {
     for (const PublishedOrder& order : data->orders) {
       CAPTURE(order.id);
       CHECK(order.text.size() == order.order.ranks.size());
-      for (std::size_t r = 0; r < order.text.size(); ++r) CHECK(to_text(order.order.ranks[r]) == order.text[r]);
+      for (std::size_t r = 0; r < order.text.size(); ++r)
+        CHECK(to_text(order.order.ranks[r]) == order.text[r]);
       limited += order.memory_limit.has_value();
       grouped += order.group_size.has_value();
       with_optimum += order.best_span.has_value();
@@ -120,8 +121,8 @@ TEST_SUITE("published pipelines") {
     std::size_t set = 0;
     for (const Published& data : all_published()) {
       const std::map<std::string, Count> counts = replay_all(data);
-      fmt::print("replay of published orders, {} set\n{:20} {:>7} {:>6} {:>6}\n", names[set++], "schedule", "orders",
-                 "rows", "equal");
+      fmt::print("replay of published orders, {} set\n{:20} {:>7} {:>6} {:>6}\n", names[set++], "schedule",
+                 "orders", "rows", "equal");
       Count sum;
       for (const auto& [schedule, count] : counts) {
         fmt::print("{:20} {:>7} {:>6} {:>6}\n", schedule, count.orders, count.rows, count.equal);

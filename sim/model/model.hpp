@@ -1,4 +1,5 @@
-// A decoder-only transformer as an inventory of ops: FLOP, HBM bytes and saved activations.
+// A decoder-only transformer as an inventory of ops on one rank: FLOP, HBM bytes, collectives and saved
+// activations.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,14 @@
 
 namespace syncline {
 
-/// Llama-like: RMSNorm, rotary embedding, grouped-query attention, SwiGLU.
+enum class Norm : std::uint8_t { Rms, Layer };
+/// Swiglu: silu(gate) · up, three products with the inner width; Gelu: two.
+enum class Activation : std::uint8_t { Swiglu, Gelu };
+enum class Position : std::uint8_t { Rotary, Learned };
+
+/// Llama-like by default: RMSNorm, rotary embedding, grouped-query attention, SwiGLU. GPT-like: LayerNorm,
+/// learned positions, as many key heads as heads, GeLU, biases, the output projection tied to the embedding.
+/// A model with LayerNorm projects q, k and v in one product, as Megatron-LM; others in three, as torchtitan.
 struct ModelSpec {
   std::string name;
   std::string source;
@@ -23,23 +31,37 @@ struct ModelSpec {
   int ffn = 0;
   int vocabulary = 0;
   bool tied_embedding = false;
+  Norm norm = Norm::Rms;
+  Activation activation = Activation::Swiglu;
+  Position position = Position::Rotary;
+  int max_sequence = 0;  // rows of the table of learned positions
+  bool bias = false;     // of the products of a layer
 
   [[nodiscard]] int head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
 };
 
 /// What is computed again before backward instead of being kept.
 ///   None:        nothing; what backward reads is kept.
+///   Selective:   the core of attention: scores, softmax, dropout, times values (Korthikanti et al., arXiv
+///                2205.05198, section 5). Flash attention keeps little there: its row statistics.
 ///   SelectiveOp: every second matrix product of a layer, in the order q, k, v, attention output, gate, up,
 ///   down
 ///                (so k, attention output and up), and all elementwise kernels; the other products' and
 ///                attention's outputs are kept. As torchtitan's per-op selective checkpointing
-///                (parallelize_llama.py, 2024-12).
+///                (parallelize_llama.py, 2024-12). Where q, k and v are one product and there is no gate:
+///                attention output alone, as nothing in backward reads what the last product makes.
 ///   Full:        the whole layer; only its input is kept.
-enum class Recompute : std::uint8_t { None, SelectiveOp, Full };
+enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full };
 
-/// Elementwise kernels of the layers one by one, or fused by a compiler. Embedding, head and loss run eagerly
-/// either way, as where each transformer block is compiled for itself (torchtitan).
+/// Elementwise kernels of the layers one by one, or fused. Fused means what torch.compile does of RMSNorm and
+/// SwiGLU, and Megatron-LM's own kernels otherwise: bias + GeLU, bias + dropout + add, scale + mask +
+/// softmax. Embedding, head and loss run eagerly either way, as where each transformer block is compiled for
+/// itself (torchtitan).
 enum class Fusion : std::uint8_t { Eager, Compiled };
+
+/// Unfused: scores, softmax and dropout of probabilities, and the product with the values each over the whole
+/// square, in memory.
+enum class AttentionKernels : std::uint8_t { Flash, Unfused };
 
 /// How the model is run: what one rank sees of it.
 struct TrainingShape {
@@ -48,15 +70,25 @@ struct TrainingShape {
   Precision compute = Precision::Bf16;
   Recompute recompute = Recompute::None;
   Fusion fusion = Fusion::Compiled;
+  /// t, ranks that share every layer; divides heads, key heads, ffn and vocabulary. Shoeybi et al.,
+  /// Megatron-LM, arXiv 1909.08053.
+  int tensor_parallel = 1;
+  /// Norms, dropouts and residual sums on sequence / t tokens a rank, and pairs of all-gather and
+  /// reduce-scatter in place of all-reduces; t divides the sequence. Korthikanti et al., section 4.2.2.
+  bool sequence_parallel = false;
+  AttentionKernels attention = AttentionKernels::Flash;
+  bool dropout = false;  // after embedding, attention and MLP; of probabilities where attention is unfused
+                         // (flash attention makes its own in registers)
   [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }
 };
 
 /// A collective of the tensor-parallel group.
 struct TensorCollective {
   CollectiveKind kind = CollectiveKind::AllReduce;
-  Bytes bytes;            // S as nccl-tests count it: the whole buffer
-  std::string name;       // for tags: "all-reduce-attention"
-  bool awaited = true;    // false: the next segment does not need it and may run beside it; the one after that does
+  Bytes bytes;       // S as nccl-tests count it: the whole buffer
+  std::string name;  // for tags: "all-reduce-attention"
+  bool awaited =
+      true;  // false: the next segment does not need it and may run beside it; the one after that does
   friend bool operator==(const TensorCollective&, const TensorCollective&) = default;
 };
 
@@ -67,22 +99,22 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// One module's part of a step on one rank: in order forward, then recompute, backward_input, backward_weight. Without
-/// tensor parallelism each list has at most one segment, without a collective; none where there is nothing to do.
+/// One module's part of a step on one rank: in order forward, then recompute, backward_input,
+/// backward_weight. Without tensor parallelism each list has at most one segment, without a collective; none
+/// where there is nothing to do.
 struct ModuleCost {
-  double parameters = 0;  // count
+  double parameters = 0;  // count, on this rank
   std::vector<Segment> forward;
   std::vector<Segment> recompute;       // run again before backward
   std::vector<Segment> backward_input;  // gradients of the inputs (I), which the module before waits for
   std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
   Bytes saved;                          // activations kept from forward to backward
   Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
+  /// Of those, what is still held from I to a W that comes later: the inputs of the products and the
+  /// gradients of their outputs. 32 s·b·h bytes of a GPT layer in 16 bit (Qi et al., Zero Bubble, arXiv
+  /// 2401.10241, Table 1).
+  Bytes kept_for_weight;
 };
-
-/// All kernels, in order.
-[[nodiscard]] std::vector<Kernel> kernels_of(const std::vector<Segment>& segments);
-/// Of a whole backward: inputs, then weights; without recomputation.
-[[nodiscard]] std::vector<Kernel> backward_kernels(const ModuleCost& cost);
 
 [[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
 [[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape);
@@ -90,6 +122,13 @@ struct ModuleCost {
 /// its own.
 [[nodiscard]] ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape);
 
+/// All kernels, in order.
+[[nodiscard]] std::vector<Kernel> kernels_of(const std::vector<Segment>& segments);
+/// Of a whole backward: inputs, then weights; without recomputation.
+[[nodiscard]] std::vector<Kernel> backward_kernels(const ModuleCost& cost);
+
+/// Of the whole model. GPT-like: 12Lh²(1 + 13/(12h) + (V + s)/(12Lh)) as in Narayanan et al. (arXiv
+/// 2104.04473, eq. 2), plus the 2h of the final norm, which they leave out.
 [[nodiscard]] double parameter_count(const ModelSpec& model);
 
 /// Bytes of one number.
@@ -99,7 +138,16 @@ struct ModuleCost {
 ///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which
 ///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention.
 /// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their
-/// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens).
+/// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens); so do Megatron-LM's papers.
 [[nodiscard]] Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens);
+
+/// FLOP of one training step as Megatron-LM's paper of 2021 counts them for its TFLOP/s per GPU, of GPT-like
+/// models:
+///   96·B·s·L·h²(1 + s/(6h) + V/(16Lh)),
+/// i.e. with the whole square of attention and every layer run forward twice (full recomputation).
+/// Korthikanti et al. leave the second forward out of their model FLOP: 72·B·s·L·h²(1 + s/(6h) + V/(12Lh)).
+/// @param sequences  B, of the global batch
+/// Source: Narayanan et al., SC 2021, arXiv 2104.04473, eq. 3.
+[[nodiscard]] Flop megatron_flop(const ModelSpec& model, std::int64_t sequence, double sequences);
 
 }  // namespace syncline

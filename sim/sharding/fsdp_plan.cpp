@@ -65,6 +65,7 @@ class Planner {
         layer_(layer_cost(job.model, job.shape)),
         head_(head_cost(job.model, job.shape)) {
     SYNCLINE_CHECK(job.model.layers >= 1 && job.data_parallel >= 1, "at least one layer and one rank");
+    SYNCLINE_CHECK(job.shape.tensor_parallel == 1, "no collectives between kernels");
   }
 
   FsdpPlan run() {
@@ -109,9 +110,10 @@ class Planner {
 
   void add_forward() {
     const WorkId embedding =
-        add_work("embedding-forward", joined({gather_copies(root_parameters(), job_), kernels_of(embedding_.forward)}));
-    const WorkId layers =
-        add_work("layer-forward", joined({gather_copies(layer_.parameters, job_), kernels_of(layer_.forward)}));
+        add_work("embedding-forward",
+                 joined({gather_copies(root_parameters(), job_), kernels_of(embedding_.forward)}));
+    const WorkId layers = add_work(
+        "layer-forward", joined({gather_copies(layer_.parameters, job_), kernels_of(layer_.forward)}));
     const WorkId head = add_work("head-forward", kernels_of(head_.forward));
 
     FsdpStage& first = add_stage("embedding", Phase::Forward, -1, embedding);
@@ -127,16 +129,16 @@ class Planner {
   }
 
   void add_backward() {
-    const std::vector<Kernel> layer =
-        joined({kernels_of(layer_.recompute), backward_kernels(layer_), reduce_copies(layer_.parameters, job_)});
+    const std::vector<Kernel> layer = joined(
+        {kernels_of(layer_.recompute), backward_kernels(layer_), reduce_copies(layer_.parameters, job_)});
     const WorkId head = add_work("head-backward", backward_kernels(head_));
     const WorkId with_weights = add_work("layer-backward", layer);
     const WorkId gathered =
         job_.model.layers > 1 && job_.fsdp.reshard_after_forward
             ? add_work("layer-backward-gathered", joined({gather_copies(layer_.parameters, job_), layer}))
             : with_weights;
-    const WorkId embedding =
-        add_work("embedding-backward", joined({backward_kernels(embedding_), reduce_copies(root_parameters(), job_)}));
+    const WorkId embedding = add_work(
+        "embedding-backward", joined({backward_kernels(embedding_), reduce_copies(root_parameters(), job_)}));
     const Bytes weight = size_of(job_.shape.compute);
 
     FsdpStage& first = add_stage("head", Phase::Backward, -1, head);

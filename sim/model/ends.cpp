@@ -1,0 +1,103 @@
+// What stands before the first layer and after the last.
+#include "sim/model/steps.hpp"
+
+namespace syncline {
+namespace transformer {
+namespace {
+
+/// Rows looked up in a table; backward clears the table's gradient and adds the rows.
+Step look_up(const Slice& s, double rows, double elements, const std::vector<double>& forward) {
+  Step step{.forward = elementwise(s.precision, elements, forward),
+            .weight = elementwise(s.precision, rows * s.hidden, {s.e})};
+  append(step.weight, elementwise(s.precision, elements, {3 * s.e}));
+  return step;
+}
+
+/// Word embedding, cut by vocabulary among the ranks: each looks up what it holds, zeroes the rest, and all
+/// add up. Then learned positions and dropout.
+std::vector<Step> embedding_steps(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  constexpr double Mask = 1;
+  const double e = s.e;
+  const std::vector<double> words = s.t == 1 ? std::vector{2 * e} : std::vector{2 * e, e};
+  std::vector<Step> steps{look_up(s, s.vocabulary, s.whole(), words), leave(s, "embedding", Again::No)};
+  if (model.position == Position::Learned)
+    steps.push_back(look_up(s, model.max_sequence, s.outer(), {3 * e}));
+  if (shape.dropout)
+    steps.push_back({.forward = elementwise(s.precision, s.outer(), {2 * e + Mask}),
+                     .input = elementwise(s.precision, s.outer(), {2 * e + Mask})});
+  return steps;
+}
+
+/// PyTorch's cross-entropy. Forward: cast to fp32; log-softmax, which reads a row three times (largest, sum,
+/// result): a row is too long for a cache. Backward: clear the gradient of the chosen logits; log-softmax
+/// reads it twice and its result once; cast back.
+Step loss(const Slice& s) {
+  const double logits = s.tokens * s.vocabulary;
+  return {.forward = elementwise(Precision::Fp32, logits, {s.e + Fp32, 3 * Fp32 + Fp32}),
+          .input = elementwise(Precision::Fp32, logits, {Fp32, 3 * Fp32 + Fp32, Fp32 + s.e})};
+}
+
+/// Cross-entropy of logits cut by vocabulary (Megatron-LM's vocab_parallel_cross_entropy): largest, chosen
+/// logit and sum of exponentials are each agreed upon by an all-reduce.
+std::vector<Step> parallel_loss(const Slice& s) {
+  const double logits = s.tokens * s.vocabulary;
+  const auto passes = [logits](const std::vector<double>& bytes) {
+    return elementwise(Precision::Fp32, logits, bytes);
+  };
+  Step largest{
+      .forward = passes({s.e + Fp32, Fp32}),    // to fp32, largest of a row
+      .input = passes({2 * Fp32, Fp32 + s.e}),  // softmax less one for the chosen, times the scale; cast back
+      .after_forward = all_reduce_of_tokens(s, "loss-maximum")};
+  Step chosen{.forward = passes({2 * Fp32}), .after_forward = all_reduce_of_tokens(s, "loss-chosen")};
+  Step sum{.forward = passes({2 * Fp32, Fp32}),
+           .after_forward = all_reduce_of_tokens(s, "loss-sum")};  // exp, sum
+  Step softmax{.forward = passes({2 * Fp32})};
+  return {largest, chosen, sum, softmax};
+}
+
+std::vector<Step> head_steps(const Slice& s, const ModelSpec& model) {
+  std::vector<Step> steps{norm(s, model, Fusion::Eager, 1, false, model.norm == Norm::Rms),
+                          enter(s, "head", Again::No), linear(s, s.hidden, s.vocabulary, Again::No),
+                          gather_again(s, "head")};
+  if (s.t == 1) {
+    steps.push_back(loss(s));
+  } else {
+    for (const Step& step : parallel_loss(s)) steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace
+}  // namespace transformer
+
+using transformer::Fp32;
+using transformer::Slice;
+
+ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
+  const Slice s(model, shape);
+  ModuleCost cost = cost_of(transformer::embedding_steps(s, model, shape), Recompute::None);
+  cost.parameters = s.vocabulary * s.hidden;
+  if (model.position == Position::Learned) cost.parameters += model.max_sequence * s.hidden;
+  cost.saved = Bytes(shape.dropout ? s.outer() : 0);  // its mask, a byte an element
+  cost.kept_for_weight = Bytes(s.whole() * s.e);      // the gradient of its output
+  return cost;
+}
+
+ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
+  const Slice s(model, shape);
+  const double logits = s.tokens * s.vocabulary;
+  const bool rms = model.norm == Norm::Rms;
+  ModuleCost cost = cost_of(transformer::head_steps(s, model), Recompute::None);
+  cost.parameters = s.hidden * (rms ? 1 : 2) + (model.tied_embedding ? 0.0 : s.vocabulary * s.hidden);
+  // Kept: the norm's input (RMSNorm: in fp32) and its outputs; softmax or its logarithm in fp32; PyTorch: and
+  // the logits themselves, whose block a caching allocator holds until their gradient takes it. Megatron-LM
+  // frees them (Korthikanti et al., section 4.3: 4sbh(1 + V/h)/t). During backward: two more gradients in
+  // fp32, or one cast.
+  const bool one_rank = s.t == 1;
+  cost.saved = Bytes(s.outer() * (rms ? Fp32 + 2 * s.e : 2 * s.e) + logits * (one_rank ? Fp32 + s.e : Fp32));
+  cost.transient = Bytes(logits * (one_rank ? 2 * Fp32 : s.e));
+  cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
+  return cost;
+}
+
+}  // namespace syncline

@@ -1,0 +1,121 @@
+#include "sim/model/steps.hpp"
+
+#include <iterator>
+
+namespace syncline::transformer {
+namespace {
+
+/// LayerNorm is one kernel forward and two backward (for its input, and for its weight and bias, by the same
+/// call).
+Step layer_norm(const Slice& slice, bool residual) {
+  const double e = slice.e;
+  std::vector<double> backward{3 * e, 2 * e};
+  if (residual) backward.push_back(3 * e);
+  return {.forward = elementwise(slice.precision, slice.outer(), {2 * e}),
+          .input = elementwise(slice.precision, slice.outer(), backward)};
+}
+
+Step eager_rms_norm(const Slice& slice) {
+  const double e = slice.e;
+  const std::vector<double> forward{
+      e + Fp32,            // to fp32
+      8,        4,     8,  // square, its mean, times the scale
+      Fp32 + e, 2 * e,     // from fp32, times the weight
+  };
+  const std::vector<double> input{
+      2 * e,                   // times the weight
+      e + Fp32, 8,             // to fp32, times the scale
+      12,       4,             // the scale's gradient and its sum
+      4,        8,        12,  // through mean and square
+      12,       Fp32 + e,      // sum of the two ways to the input, from fp32
+      3 * e,                   // plus the residual's gradient
+  };
+  const std::vector<double> weight{3 * e, e};  // product with the normalised input, and its sum over tokens
+  const double elements = slice.outer();
+  return {.forward = elementwise(slice.precision, elements, forward),
+          .input = elementwise(slice.precision, elements, input),
+          .weight = elementwise(slice.precision, elements, weight)};
+}
+
+Step compiled_rms_norm(const Slice& slice, int uses, bool input_at_hand) {
+  const double e = slice.e, elements = slice.outer();
+  return {
+      .forward = elementwise(slice.precision, elements, {input_at_hand ? e : 2 * e}),
+      .input = elementwise(slice.precision, elements, {(3 + uses) * e}),  // x, gradients, the residual's, dx
+      .weight = elementwise(slice.precision, elements, {2 * e})};
+}
+
+Step swiglu(const Slice& slice, Fusion fusion) {
+  const double e = slice.e, elements = slice.tokens * slice.ffn;
+  if (fusion == Fusion::Compiled)
+    return {.forward = elementwise(slice.precision, elements, {3 * e}),
+            .input = elementwise(slice.precision, elements, {5 * e})};
+  return {.forward = elementwise(slice.precision, elements, {2 * e, 3 * e}),
+          .input = elementwise(slice.precision, elements, {3 * e, 3 * e, 3 * e})};
+}
+
+Step gelu(const Slice& slice, bool bias, Fusion fusion) {
+  const double e = slice.e, elements = slice.tokens * slice.ffn;
+  Step step{.input = elementwise(slice.precision, elements, {3 * e})};
+  if (bias && fusion == Fusion::Eager) step.forward = elementwise(slice.precision, elements, {2 * e});
+  append(step.forward, elementwise(slice.precision, elements, {2 * e}));
+  if (bias) step.weight = elementwise(slice.precision, elements, {e});
+  return step;
+}
+
+/// Whether a compiled norm adds up the gradients of what it feeds: not where an exchange stands between.
+bool norm_adds_up(const Slice& slice, const ModelSpec& model, Fusion fusion) {
+  return model.norm == Norm::Rms && fusion == Fusion::Compiled && slice.t == 1;
+}
+
+}  // namespace
+
+Step linear(const Slice& slice, double in, double out, Again again) {
+  return {.forward = {gemm(slice.precision, slice.tokens, out, in)},
+          .input = {gemm(slice.precision, slice.tokens, in, out)},
+          .weight = {gemm(slice.precision, out, in, slice.tokens)},
+          .again = again};
+}
+
+Step add_bias(const Slice& slice, double elements) {
+  return {.forward = elementwise(slice.precision, elements, {2 * slice.e}),
+          .weight = elementwise(slice.precision, elements, {slice.e})};
+}
+
+Step norm(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses, bool input_at_hand,
+          bool residual) {
+  if (model.norm == Norm::Layer) return layer_norm(slice, residual);
+  if (fusion == Fusion::Eager) return eager_rms_norm(slice);
+  return compiled_rms_norm(slice, norm_adds_up(slice, model, fusion) ? uses : 1, input_at_hand);
+}
+
+Step gradient_sum(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses) {
+  if (uses == 1 || norm_adds_up(slice, model, fusion)) return {};
+  if (fusion == Fusion::Compiled)
+    return {.input = elementwise(slice.precision, slice.whole(), {(uses + 1) * slice.e})};
+  const std::vector<double> pairwise(static_cast<std::size_t>(uses - 1), 3 * slice.e);
+  return {.input = elementwise(slice.precision, slice.whole(), pairwise)};
+}
+
+Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& shape, Again again) {
+  constexpr double Mask = 1;  // byte an element
+  const double e = slice.e;
+  std::vector<double> forward;
+  if (shape.fusion == Fusion::Compiled) {
+    forward = {3 * e + (shape.dropout ? Mask : 0)};
+  } else {
+    if (model.bias) forward.push_back(2 * e);
+    if (shape.dropout) forward.push_back(2 * e + Mask);
+    forward.push_back(3 * e);
+  }
+  Step step{.forward = elementwise(slice.precision, slice.outer(), forward), .again = again};
+  if (shape.dropout) step.input = elementwise(slice.precision, slice.outer(), {2 * e + Mask});
+  if (model.bias) step.weight = elementwise(slice.precision, slice.outer(), {e});
+  return step;
+}
+
+Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion) {
+  return model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
+}
+
+}  // namespace syncline::transformer

@@ -42,8 +42,8 @@ Order handcrafted_zero_bubble(const Request& request, int depth) {
 
 namespace {
 
-/// Bubble (p − 1)·max(F + B − W, B) without hop time (the paper's (p − 1)(F + B − W) holds for W ≤ F); every
-/// rank holds p microbatches.
+/// Without hop time a rank's span has a bubble of (p − 1)·max(F + B − W, B) (the paper's (p − 1)(F + B − W) holds for
+/// W ≤ F), and the step one of (p − 1)·max(F + B − W, B, F). Every rank holds p microbatches.
 Order make(const Request& request) {
   return handcrafted_zero_bubble(request, 1);
 }

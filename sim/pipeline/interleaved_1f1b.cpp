@@ -23,17 +23,21 @@ bool works(int ranks, int microbatches, int group) {
 
 std::optional<std::string> refuse(const Request& request) {
   const int p = request.ranks, m = request.microbatches, group = request.group_size;
-  if (group < 0) return fmt::format("needs a group of at least one microbatch, not {}", group);
-  if (group != 0 && works(p, m, group)) return std::nullopt;
   if (group == 0 && equal_groups(p, m)) return std::nullopt;
+  if (group > 0 && works(p, m, group)) return std::nullopt;
 
-  int nearest = std::min(m, std::max(group, p));  // upwards: N = m always works
-  while (!works(p, m, nearest)) ++nearest;
+  int nearest = std::min(m, std::max(group, p));
+  while (!works(p, m, nearest)) ++nearest;  // N = m always works
   if (group == 0) return fmt::format("{}, or --group-size {}", unequal_groups(p, m), nearest);
+  if (m < p)
+    return fmt::format("needs a group of all {} microbatches, as m < p; try --group-size {}", m, nearest);
+  if (group < p || group > m)
+    return fmt::format("needs a group of p = {} to m = {} microbatches, not {}; try --group-size {}", p, m,
+                       group, nearest);
   return fmt::format(
-      "needs a group size N with p ≤ N ≤ m and a last group of N or at least p microbatches, but p = "
-      "{}, m = {}, N = {} leaves {}; try --group-size {}",
-      p, m, group, m % group, nearest);
+      "needs a last group of at least p = {} microbatches, but groups of {} leave {} of {}; try "
+      "--group-size {}",
+      p, group, m % group, m, nearest);
 }
 
 /// Without hop time vmw + (p − 1)w, w of a chunk: the bubble is v times shorter than with 1F1B. Rank r holds

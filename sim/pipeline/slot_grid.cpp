@@ -1,7 +1,7 @@
 #include "sim/pipeline/slot_grid.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <utility>
 
 namespace syncline::pipeline {
 namespace {
@@ -54,11 +54,17 @@ class Progress {
     if (is_weight(what)) return weights_[index(rank)].push_back(slot + 1);
     const int end = slot + (is_gradient(what) ? backward_slots_ : 1);
     ends_[index(what)][index(rank)].push_back(end);
-    auto& gradients = gradients_[index(rank)];
-    if (is_gradient(what)) gradients.insert(std::ranges::upper_bound(gradients, end), end);
+    if (is_gradient(what)) add_gradient(gradients_[index(rank)], end);
   }
 
  private:
+  /// Mostly at the end, as passes are placed in the order of time.
+  static void add_gradient(std::vector<int>& ends, int end) {
+    ends.push_back(end);
+    for (std::size_t k = ends.size() - 1; k > 0 && ends[k - 1] > ends[k]; --k)
+      std::swap(ends[k - 1], ends[k]);
+  }
+
   /// The n-th weight gradient of a rank needs n gradients, of either chunk.
   [[nodiscard]] int weight_ready(int rank) const {
     const auto& done = weights_[index(rank)];
@@ -75,38 +81,38 @@ class Progress {
 class Phase {
  public:
   enum Name : std::uint8_t { WarmUp, Steady, CoolDown };
-  explicit Phase(int microbatches) : microbatches_(microbatches) {}
+  Phase(int ranks, int microbatches) : microbatches_(microbatches), forwards_(index(ranks)) {}
 
-  /// The phase in which the next `what` of a rank stands. The one that ends a phase still belongs to the
+  /// The phase in which the next pass of a rank stands. The two passes that part the phases belong to the
   /// steady one.
-  Name of(int rank, Slot what, int microbatch) {
+  Name of(int rank, Slot what) {
     if (now_ == WarmUp && rank == 0 && what == Slot::B0) now_ = Steady;
-    if (now_ != Steady || what != Slot::F0 || microbatch != microbatches_ - 1) return now_;
+    const bool last_forward = what == Slot::F0 && ++forwards_[index(rank)] == microbatches_;
+    if (now_ != Steady || !last_forward) return now_;
     now_ = CoolDown;
     return Steady;
   }
 
  private:
   int microbatches_;
+  std::vector<int> forwards_;  // F0 by rank
   Name now_ = WarmUp;
 };
 
-/// Walks through the grid in the order of time and moves each of the passes in `phases` to where
-/// `choose(rank, slot, earliest)` says, a free place between earliest and slot.
+/// Walks through the grid in the order of time and moves what stands in a phase that `moves(phase)` to where
+/// `choose(rank, slot, earliest)` says: a free place between earliest and slot.
 template <class Moves, class Choose>
 void squeeze(SlotGrid& grid, Backward backward, Moves moves, Choose choose) {
   const int backward_slots = backward == Backward::Whole ? 2 : 1;
   Progress progress(grid.ranks(), backward_slots);
-  Phase phase(grid.microbatches());
-  std::vector<int> last_forward(index(grid.ranks()), 0);
+  Phase phase(grid.ranks(), grid.microbatches());
   const int length = grid.length();
   for (int slot = 0; slot < length; ++slot) {
     for (int rank = 0; rank < grid.ranks(); ++rank) {
       const Slot what = grid.at(rank, slot);
       if (what == Slot::Idle || (backward == Backward::Whole && is_weight(what))) continue;
-      const int microbatch = what == Slot::F0 ? last_forward[index(rank)]++ : -1;
-      int to = slot;
-      if (moves(phase.of(rank, what, microbatch))) to = choose(rank, slot, progress.ready(rank, what));
+      const bool movable = moves(phase.of(rank, what));
+      const int to = movable ? choose(rank, slot, progress.ready(rank, what)) : slot;
       if (to != slot) {
         const bool whole = backward == Backward::Whole && is_gradient(what);
         grid.put(rank, slot, Slot::Idle);
@@ -123,6 +129,7 @@ void squeeze(SlotGrid& grid, Backward backward, Moves moves, Choose choose) {
 std::vector<int> held_after(const std::vector<Slot>& row) {
   std::vector<int> held;
   int now = 0;
+  held.reserve(row.size());
   for (const Slot what : row) held.push_back(now += is_forward(what) ? 1 : is_weight(what) ? -1 : 0);
   return held;
 }
@@ -282,7 +289,8 @@ SlotGrid without_weights(SlotGrid grid) {
 SlotGrid packed(const SlotGrid& grid) {
   SlotGrid early(grid.ranks(), grid.microbatches());
   Progress progress(grid.ranks(), 1);
-  for (int slot = 0; slot < grid.length(); ++slot) {
+  const int length = grid.length();
+  for (int slot = 0; slot < length; ++slot) {
     for (int rank = 0; rank < grid.ranks(); ++rank) {
       const Slot what = grid.at(rank, slot);
       if (what == Slot::Idle) continue;
@@ -299,6 +307,7 @@ Order order_of(const SlotGrid& grid, Backward backward) {
   Order order{2 * grid.ranks(), grid.microbatches(), {}};
   for (int rank = 0; rank < grid.ranks(); ++rank) {
     RankOrder& blocks = order.ranks.emplace_back();
+    blocks.reserve(6 * index(grid.microbatches()));
     std::array<int, 6> next{};
     for (const Slot what : grid.row(rank)) {
       if (what == Slot::Idle || (backward == Backward::Whole && is_weight(what))) continue;

@@ -413,13 +413,14 @@ TEST_CASE("what a schedule does not accept is refused with the reason and the ne
        "interleaved-1f1b needs rounds of equal size, but 9 microbatches on 4 ranks make ⌊m / p⌋ = 2 rounds; "
        "try --microbatches 8 or 10, or --group-size 5"},
       {"interleaved-1f1b", sized(4, 9, 2, 4),
-       "interleaved-1f1b needs a group size N with p ≤ N ≤ m and a last group of N or at least p "
-       "microbatches, "
-       "but p = 4, m = 9, N = 4 leaves 1; try --group-size 5"},
+       "interleaved-1f1b needs a last group of at least p = 4 microbatches, but groups of 4 leave 1 of 9; "
+       "try --group-size 5"},
       {"interleaved-1f1b", sized(4, 8, 2, 9),
-       "interleaved-1f1b needs a group size N with p ≤ N ≤ m and a last group of N or at least p "
-       "microbatches, "
-       "but p = 4, m = 8, N = 9 leaves 8; try --group-size 8"},
+       "interleaved-1f1b needs a group of p = 4 to m = 8 microbatches, not 9; try --group-size 8"},
+      {"interleaved-1f1b", sized(4, 8, 2, -1),
+       "interleaved-1f1b needs a group of p = 4 to m = 8 microbatches, not -1; try --group-size 4"},
+      {"interleaved-1f1b", sized(4, 3, 2, 2),
+       "interleaved-1f1b needs a group of all 3 microbatches, as m < p; try --group-size 3"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -57,6 +58,34 @@ bool check_divides(const Division& d, const ConfigNode& root, std::string_view p
   return false;
 }
 
+/// Ranks that share every layer: each has whole heads, and an equal part of the rest.
+void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const ModelSpec& model = scenario.job.model;
+  const TrainingShape& shape = scenario.job.shape;
+  struct Part {
+    std::string_view path;
+    std::int64_t count;
+  };
+  std::vector<Part> parts{{"model.heads", model.heads},
+                          {"model.kv-heads", model.kv_heads},
+                          {"model.ffn", model.ffn},
+                          {"model.vocabulary", model.vocabulary}};
+  if (shape.sequence_parallel) parts.push_back({"batch.sequence", shape.sequence});
+  std::int64_t common = 0;
+  for (const Part& part : parts) common = std::gcd(common, part.count);
+  const int ranks = shape.tensor_parallel;
+  for (const Part& part : parts) {
+    if (part.count % ranks == 0) continue;
+    return errors.add(place_of(root, "parallel.tp"),
+                      fmt::format("\"parallel.tp\" is {}, which does not divide {} ({}); try {}", ranks,
+                                  part.path, part.count, divisors_near(ranks, common)));
+  }
+  if (ranks > 1)
+    errors.add(
+        place_of(root, "parallel.tp"),
+        fmt::format("\"parallel.tp\" is {}, but fsdp is simulated without tensor parallelism; try 1", ranks));
+}
+
 }  // namespace
 
 void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
@@ -71,6 +100,15 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
     errors.add(place_of(root, path),
                fmt::format("\"{}\" is {}: with {} heads a projection {} wide, at most {} are simulated", path,
                            model.head_size, model.heads, width, WidestProjection));
+  }
+  const bool learned = model.position == Position::Learned;
+  if (learned != (model.max_sequence > 0)) {
+    const std::string path = fmt::format("{}{}", prefix, learned ? "position" : "max-sequence");
+    errors.add(
+        place_of(root, path),
+        learned
+            ? fmt::format("\"{}\" is learned, which needs the rows of its table; add max-sequence", path)
+            : fmt::format("\"{}\" is of learned positions; leave it out, or set position to learned", path));
   }
 }
 
@@ -105,6 +143,12 @@ void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& e
         fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
                     "topology.accelerators to {}",
                     job.data_parallel, accelerators, job.data_parallel));
+
+  check_tensor_parallel(scenario, root, errors);
+  if (job.model.position == Position::Learned && job.shape.sequence > job.model.max_sequence)
+    errors.add(place_of(root, "batch.sequence"),
+               fmt::format("\"batch.sequence\" is {}, more than model.max-sequence ({}); try {}",
+                           job.shape.sequence, job.model.max_sequence, job.model.max_sequence));
 
   const std::int64_t tokens = std::int64_t{job.shape.microbatch} * job.shape.sequence;
   if (tokens > MostTokens)

@@ -348,7 +348,14 @@ Fields fields_of(ModelSpec& model) {
           optional("head-size", model.head_size, Width),
           required("ffn", model.ffn, Width),
           required("vocabulary", model.vocabulary, Width),
-          optional("tied-embedding", model.tied_embedding)};
+          optional("tied-embedding", model.tied_embedding),
+          optional("norm", model.norm, Names<Norm>{{"rms", Norm::Rms}, {"layer", Norm::Layer}}),
+          optional("activation", model.activation,
+                   Names<Activation>{{"swiglu", Activation::Swiglu}, {"gelu", Activation::Gelu}}),
+          optional("position", model.position,
+                   Names<Position>{{"rotary", Position::Rotary}, {"learned", Position::Learned}}),
+          {"max-sequence", false, given_count_codec(model.max_sequence, Width)},
+          optional("bias", model.bias)};
 }
 
 Fields fields_of(PublishedFigure& figure) {
@@ -378,7 +385,9 @@ Fields fields_of(Scenario& scenario) {
       required("topology", scenario.topology),
       required("device", scenario.device),
       required("model", scenario.job.model),
-      optional_block("parallel", {optional("dp", scenario.job.data_parallel)}),
+      optional_block("parallel", {optional("dp", scenario.job.data_parallel),
+                                  optional("tp", shape.tensor_parallel, Accelerators),
+                                  optional("sequence-parallel", shape.sequence_parallel)}),
       required_block("batch", {required("global", scenario.global_batch, Sequences),
                                optional("microbatch", shape.microbatch, Sequences),
                                required("sequence", shape.sequence, Sequences)}),
@@ -391,10 +400,15 @@ Fields fields_of(Scenario& scenario) {
                                   optional("reshard-after-forward", fsdp.reshard_after_forward)}),
       optional("recompute", shape.recompute,
                Names<Recompute>{{"none", Recompute::None},
+                                {"selective", Recompute::Selective},
                                 {"selective-op", Recompute::SelectiveOp},
                                 {"full", Recompute::Full}}),
       optional("kernels", shape.fusion,
                Names<Fusion>{{"eager", Fusion::Eager}, {"compiled", Fusion::Compiled}}),
+      optional("attention", shape.attention,
+               Names<AttentionKernels>{{"flash", AttentionKernels::Flash},
+                                       {"unfused", AttentionKernels::Unfused}}),
+      optional("dropout", shape.dropout),
       optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
                              optional("seed", scenario.seed)}),
       optional("published", scenario.published),

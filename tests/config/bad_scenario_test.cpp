@@ -59,7 +59,8 @@ TEST_SUITE("scenario: bad input") {
         {"unknown, required key meant", "hidden", "hiden",
          "s.yaml:9:20: error: unknown key \"hiden\"; did you mean \"hidden\"? (known: version, name, source, "
          "layers, "
-         "hidden, heads, kv-heads, head-size, ffn, vocabulary, tied-embedding)\n"
+         "hidden, heads, kv-heads, head-size, ffn, vocabulary, tied-embedding, norm, activation, position, "
+         "max-sequence, bias)\n"
          "    9 | model: {layers: 4, hiden: 1024, heads: 16, kv-heads: 4, ffn: 2816, vocabulary: 32000}\n"
          "      |                    ^"},
         {"repeated", "sequence: 2048", "sequence: 2048, global: 1",
@@ -142,7 +143,8 @@ TEST_SUITE("scenario: bad input") {
         row("hexadecimal", "0x10", "\"0x10\" is not a whole number"),
         row("unit", "2048B", "\"2048B\" is not a whole number"),
         last("word", "recompute: ful", 12,
-             "\"recompute\": \"ful\" is unknown; expected one of none, selective-op, full; did you mean "
+             "\"recompute\": \"ful\" is unknown; expected one of none, selective, selective-op, full; did "
+             "you mean "
              "\"full\"?"),
         last("yes is no boolean", "sharding: {kind: fsdp, reshard-after-forward: yes}", 47,
              "\"sharding.reshard-after-forward\": \"yes\" is unknown; expected one of false, true"),
@@ -239,6 +241,39 @@ TEST_SUITE("scenario: bad input") {
          "s.yaml:9:55: error: \"model.kv-heads\" is 5, which does not divide model.heads (16); try 4 or 8\n"
          "    9 | model: {layers: 4, hidden: 1024, heads: 16, kv-heads: 5, ffn: 2816, vocabulary: 32000}\n"
          "      |                                                       ^"},
+        {"tensor-parallel ranks and heads", "device: toy\n", "device: toy\nparallel: {tp: 3}\n",
+         "s.yaml:9:16: error: \"parallel.tp\" is 3, which does not divide model.heads (16); try 2 or 4\n"
+         "    9 | parallel: {tp: 3}\n      |                ^"},
+        {"tensor-parallel ranks and key heads", "device: toy\n", "device: toy\nparallel: {tp: 8}\n",
+         "s.yaml:9:16: error: \"parallel.tp\" is 8, which does not divide model.kv-heads (4); try 4\n"
+         "    9 | parallel: {tp: 8}\n      |                ^"},
+        {"tensor-parallel ranks and sequence", "batch: {global: 64, microbatch: 2, sequence: 2048}",
+         "batch: {global: 64, microbatch: 2, sequence: 2046}\nparallel: {tp: 4, sequence-parallel: true}",
+         "s.yaml:11:16: error: \"parallel.tp\" is 4, which does not divide batch.sequence (2046); try 2\n"
+         "   11 | parallel: {tp: 4, sequence-parallel: true}\n      |                ^"},
+        {"tensor-parallel fsdp", "device: toy\n", "device: toy\nparallel: {tp: 4}\n",
+         "s.yaml:9:16: error: \"parallel.tp\" is 4, but fsdp is simulated without tensor parallelism; try 1\n"
+         "    9 | parallel: {tp: 4}\n      |                ^"},
+        {"learned positions without a table", "vocabulary: 32000}", "vocabulary: 32000, position: learned}",
+         "s.yaml:9:98: error: \"model.position\" is learned, which needs the rows of its table; add "
+         "max-sequence\n"
+         "    9 | model: {layers: 4, hidden: 1024, heads: 16, kv-heads: 4, ffn: 2816, vocabulary: 32000, "
+         "position: learned}\n"
+         "      |" +
+             std::string(98, ' ') + "^"},
+        {"a table without learned positions", "vocabulary: 32000}", "vocabulary: 32000, max-sequence: 8}",
+         "s.yaml:9:102: error: \"model.max-sequence\" is of learned positions; leave it out, or set position "
+         "to "
+         "learned\n"
+         "    9 | model: {layers: 4, hidden: 1024, heads: 16, kv-heads: 4, ffn: 2816, vocabulary: 32000, "
+         "max-sequence: 8}\n"
+         "      |" +
+             std::string(102, ' ') + "^"},
+        {"sequence beyond learned positions", "vocabulary: 32000}",
+         "vocabulary: 32000, position: learned, max-sequence: 1024}",
+         "s.yaml:10:46: error: \"batch.sequence\" is 2048, more than model.max-sequence (1024); try 1024\n"
+         "   10 | batch: {global: 64, microbatch: 2, sequence: 2048}\n"
+         "      |                                              ^"},
         {"nodes", "accelerators: 16", "accelerators: 18",
          "s.yaml:3:17: error: \"topology.accelerators\" is 18, which is not a multiple of "
          "topology.accelerators-per-node (4); try 16 or 20\n    3 |   accelerators: 18\n      |              "

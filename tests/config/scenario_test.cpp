@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/config/fixture.hpp"
 
 using namespace syncline;
@@ -72,13 +74,16 @@ topology:
   accelerators: 8
   scale-out: {kind: torus, shape: [2, 4], wrap: [true, false], link: {bandwidth: 100GB/s, latency: 0}}
 device: toy
-model: {layers: 2, hidden: 512, heads: 8, kv-heads: 8, head-size: 128, ffn: 1024, vocabulary: 1000, tied-embedding: true}
+model: {layers: 2, hidden: 512, heads: 8, kv-heads: 8, head-size: 128, ffn: 1024, vocabulary: 1000, tied-embedding: true,
+        norm: layer, activation: gelu, position: learned, max-sequence: 256, bias: true}
 parallel: {dp: 4}
 batch: {global: 8, sequence: 128}
 precision: {compute: fp32, reduce: bf16}
 sharding: {kind: fsdp, forward-prefetch: 0, backward-prefetch: 2, limit-all-gathers: 3, reshard-after-forward: false}
 recompute: full
 kernels: eager
+attention: unfused
+dropout: true
 run: {detail: full, seed: 7}
 published:
 - {metric: tokens-per-s-per-accelerator, value: 6667, accelerators: 8, source: a paper}
@@ -99,11 +104,18 @@ expect:
     const TrainingJob& job = scenario.job;
     CHECK(job.model.head_size == 128);
     CHECK(job.model.tied_embedding);
+    CHECK(job.model.norm == Norm::Layer);
+    CHECK(job.model.activation == Activation::Gelu);
+    CHECK(job.model.position == Position::Learned);
+    CHECK(job.model.max_sequence == 256);
+    CHECK(job.model.bias);
     CHECK(job.data_parallel == 4);
     CHECK(job.gradient_accumulation == 2);  // 8 / (4 · 1)
     CHECK(job.shape.compute == Precision::Fp32);
     CHECK(job.shape.recompute == Recompute::Full);
     CHECK(job.shape.fusion == Fusion::Eager);
+    CHECK(job.shape.attention == AttentionKernels::Unfused);
+    CHECK(job.shape.dropout);
     CHECK(job.fsdp.reduce_precision == Precision::Bf16);
     CHECK(job.fsdp.forward_prefetch == 0);
     CHECK(job.fsdp.backward_prefetch == 2);
@@ -168,6 +180,13 @@ TEST_SUITE("scenario: show") {
          {"device.peak.fp8", "1978.9TFLOPps"}},
         {{"source", "'a: \"quoted\" # text'"}, {"run.detail", "full"}, {"run.seed", "9007199254740991"}},
         {{"precision.compute", "fp32"}, {"recompute", "selective-op"}, {"kernels", "eager"}},
+        {{"model.norm", "layer"},
+         {"model.activation", "gelu"},
+         {"model.position", "learned"},
+         {"model.max-sequence", "2048"},
+         {"attention", "unfused"},
+         {"dropout", "true"},
+         {"recompute", "selective"}},
         {{"published", "[{metric: mfu, value: 0.41, source: 'x, y'}]"}, {"expect.mfu.at-least", "0.1"}},
     };
     const Folder folder;
@@ -190,8 +209,9 @@ TEST_SUITE("scenario: show") {
   TEST_CASE("every default is written out") {
     const std::string shown = show_scenario(tiny());
     for (const std::string line :
-         {"parallel: {dp: 16}\n", "precision: {compute: bf16, reduce: fp32}\n", "recompute: none\n",
-          "kernels: compiled\n", "run: {detail: aggregate, seed: 0}\n",
+         {"parallel: {dp: 16, tp: 1, sequence-parallel: false}\n",
+          "precision: {compute: bf16, reduce: fp32}\n", "recompute: none\n", "kernels: compiled\n",
+          "attention: flash\n", "dropout: false\n", "run: {detail: aggregate, seed: 0}\n",
           "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
       CAPTURE(shown);
       CHECK_MESSAGE(shown.find(line) != std::string::npos, line);
@@ -240,8 +260,7 @@ TEST_SUITE("scenario: overrides") {
          "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
          "version, "
          "name, question, source, topology, device, model, parallel, batch, precision, sharding, recompute, "
-         "kernels, "
-         "run, published, expect)"},
+         "kernels, attention, dropout, run and 2 more)"},
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "
@@ -284,6 +303,22 @@ TEST_SUITE("catalogue: alone") {
     CHECK(load_device("ideal").memory.si() == 0);
     CHECK(load_model("tiny").layers == 4);
     CHECK(load_topology("small-tree", {{"scale-out.radix", "16"}}).accelerators == 16);
+  }
+
+  TEST_CASE("the GPT models have the parameters that their papers state") {
+    struct Row {
+      std::string name;
+      double billions;
+    };
+    // arXiv 2104.04473, Tables 1 and 2; 22B: 12 · 48 · 6144² (1 + 13/73,728 + 53,248/3,538,944) = 22.07
+    // billion.
+    for (const Row& row : {Row{"gpt-22b", 22.07}, Row{"gpt-145b", 145.6}, Row{"gpt3-175b", 174.6},
+                           Row{"gpt-310b", 310.1}, Row{"gpt-530b", 529.6}, Row{"gpt-1t", 1008.0}}) {
+      CAPTURE(row.name);
+      const ModelSpec model = load_model(SYNCLINE_SOURCE_DIR "/models/" + row.name + ".yaml");
+      CHECK(model.name == row.name);
+      CHECK(std::abs(parameter_count(model) / 1e9 - row.billions) < 0.05);
+    }
   }
 
   TEST_CASE("what is wrong with them has a place") {

@@ -40,6 +40,7 @@ class Subcommand {
 std::unique_ptr<Subcommand> make_run();
 std::unique_ptr<Subcommand> make_show();
 std::unique_ptr<Subcommand> make_schedule();
+std::unique_ptr<Subcommand> make_pipeline();
 std::unique_ptr<Subcommand> make_topology();
 std::unique_ptr<Subcommand> make_doctor();
 

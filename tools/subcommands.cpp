@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
   all.push_back(make_run());
   all.push_back(make_show());
   all.push_back(make_schedule());
+  all.push_back(make_pipeline());
   all.push_back(make_topology());
   all.push_back(make_doctor());
   return all;

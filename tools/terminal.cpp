@@ -30,6 +30,7 @@ constexpr const char* ClearLine = "\r\x1b[K";
 Terminal standard_output() {
   Terminal terminal;
   if (isatty(STDOUT_FILENO) == 0) return terminal;
+  terminal.interactive = true;
   terminal.colour = environment("NO_COLOR").empty() && environment("TERM") != "dumb";  // no-color.org
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)

@@ -7,6 +7,7 @@
 namespace syncline {
 
 struct Terminal {
+  bool interactive = false;
   bool colour = false;  // a terminal, and neither NO_COLOR is set nor TERM "dumb"
   int columns = 100;    // of the terminal; 100 when it is none
 };

@@ -1,0 +1,170 @@
+#include "sim/report/pipeline_metrics.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "sim/core/error.hpp"
+
+namespace syncline {
+namespace {
+
+constexpr Seconds Never{std::numeric_limits<double>::infinity()};
+
+bool in_pipeline(const Op& op) {
+  return std::holds_alternative<Compute>(op.body) && op.tag.phase != Phase::Optimizer &&
+         op.tag.phase != Phase::Other;
+}
+
+std::size_t pipeline_length(const Schedule& schedule) {
+  for (const Mesh& mesh : schedule.meshes)
+    if (const int axis = mesh.find_axis("pp"); axis >= 0) return static_cast<std::size_t>(mesh.size(axis));
+  return 0;
+}
+
+struct Interval {
+  Seconds start, end;
+};
+
+/// One rank's program beside when it ran.
+class RankView {
+ public:
+  RankView(const Role& role, std::span<const Span> spans) : program_(role.program), spans_(spans) {
+    SYNCLINE_CHECK(program_.size() == spans.size(), "a span for every op");
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      if (!in_pipeline(program_[i])) continue;
+      blocks_.push_back(i);
+      if (program_[i].tag.phase == Phase::Forward)
+        last_forward_end_ = spans[i].end;
+      else
+        first_backward_ = std::min(first_backward_, spans[i].start);
+      if (program_[i].tag.phase == Phase::ForwardBackward) last_forward_end_ = spans[i].end;
+    }
+  }
+
+  [[nodiscard]] bool empty() const { return blocks_.empty(); }
+  [[nodiscard]] Seconds first_start() const { return spans_[blocks_.front()].start; }
+  [[nodiscard]] Seconds last_end() const { return spans_[blocks_.back()].end; }
+  [[nodiscard]] Seconds busy() const {
+    Seconds sum;
+    for (const std::size_t op : blocks_) sum += spans_[op].end - spans_[op].start;
+    return sum;
+  }
+
+  /// @param whole  of all ranks
+  [[nodiscard]] std::array<Idle, PipelinePhaseCount> idle(Interval whole) const {
+    std::array<Idle, PipelinePhaseCount> all;
+    Seconds free = whole.start;
+    for (const std::size_t op : blocks_) {
+      if (spans_[op].start > free) add_gap({free, spans_[op].start}, op, all);
+      free = std::max(free, spans_[op].end);
+    }
+    split(all, {free, whole.end}, &Idle::neighbour);
+    return all;
+  }
+
+ private:
+  /// Before the compute op `next`: data that it waits for, or that must be sent first, is on its way; its own
+  /// collectives; the rest is waiting for a neighbour.
+  void add_gap(Interval gap, std::size_t next, std::array<Idle, PipelinePhaseCount>& all) const {
+    std::vector<Interval> moving, own;
+    Seconds ready = gap.start;  // when all it waits for was there
+    for (const OpIndex before : program_[next].after) {
+      const Op& op = program_[before.value()];
+      const Span& span = spans_[before.value()];
+      ready = std::max(ready, span.end);
+      if (std::holds_alternative<Collective>(op.body))
+        own.push_back({span.start, span.end});
+      else if (op.communicates())
+        moving.push_back({span.transfer, span.end});
+    }
+    Seconds at = gap.start;
+    const Seconds until = std::min(ready, gap.end);
+    while (at < until) {
+      const auto [kind, end] = piece(at, until, own, moving);
+      split(all, {at, end}, kind);
+      at = end;
+    }
+    if (until < gap.end) split(all, {until, gap.end}, &Idle::other);  // ready, but not issued yet
+  }
+
+  /// What the time from `at` on is, and to when.
+  static std::pair<Seconds Idle::*, Seconds> piece(Seconds at, Seconds until,
+                                                   const std::vector<Interval>& own,
+                                                   const std::vector<Interval>& moving) {
+    Seconds next = until;
+    for (const auto& [list, kind] : {std::pair(&own, &Idle::other), std::pair(&moving, &Idle::transfer)}) {
+      for (const Interval& interval : *list) {
+        if (interval.start <= at && at < interval.end) return {kind, std::min(next, interval.end)};
+        if (interval.start > at) next = std::min(next, interval.start);
+      }
+    }
+    return {&Idle::neighbour, next};
+  }
+
+  /// Adds an interval, cut where the rank's phases change.
+  void split(std::array<Idle, PipelinePhaseCount>& all, Interval part, Seconds Idle::*kind) const {
+    const Seconds cool = std::max(last_forward_end_, std::min(first_backward_, part.end));
+    const Seconds warm_end = std::clamp(first_backward_, part.start, part.end);
+    const Seconds cool_start = std::clamp(cool, warm_end, part.end);
+    all[static_cast<std::size_t>(PipelinePhase::WarmUp)].*kind += warm_end - part.start;
+    all[static_cast<std::size_t>(PipelinePhase::Steady)].*kind += cool_start - warm_end;
+    all[static_cast<std::size_t>(PipelinePhase::CoolDown)].*kind += part.end - cool_start;
+  }
+
+  const std::vector<Op>& program_;
+  std::span<const Span> spans_;
+  std::vector<std::size_t> blocks_;  // compute of the pipeline, in order
+  Seconds first_backward_ = Never, last_forward_end_;
+};
+
+void add_mean(std::array<Idle, PipelinePhaseCount>& sum, const std::array<Idle, PipelinePhaseCount>& one,
+              double share) {
+  for (std::size_t phase = 0; phase < PipelinePhaseCount; ++phase)
+    for (Seconds Idle::*kind : {&Idle::neighbour, &Idle::transfer, &Idle::other})
+      sum[phase].*kind += one[phase].*kind * share;
+}
+
+std::vector<RankView> views_of(const Schedule& schedule, const Timeline& timeline) {
+  std::vector<RankView> views;
+  std::size_t first = 0;
+  for (std::size_t rank = 0; rank < schedule.world_size(); ++rank) {
+    const Role& role = schedule.role(RankId(rank));
+    SYNCLINE_CHECK(first + role.program.size() <= timeline.spans.size(), "the spans of every rank");
+    views.emplace_back(role, std::span(timeline.spans).subspan(first, role.program.size()));
+    first += role.program.size();
+  }
+  return views;
+}
+
+}  // namespace
+
+std::optional<PipelineMetrics> pipeline_metrics(const Schedule& schedule, const Timeline& timeline) {
+  PipelineMetrics metrics;
+  metrics.stages = pipeline_length(schedule);
+  if (metrics.stages == 0 || timeline.spans.empty()) return std::nullopt;
+  const std::vector<RankView> views = views_of(schedule, timeline);
+  if (std::ranges::any_of(views, &RankView::empty)) return std::nullopt;
+
+  Interval whole{Never, -Never};
+  for (const RankView& view : views)
+    whole = {std::min(whole.start, view.first_start()), std::max(whole.end, view.last_end())};
+  const double share = 1 / static_cast<double>(views.size());
+  for (const RankView& view : views) {
+    PipelineRank rank{view.first_start(), view.last_end(), view.busy(), {}, view.idle(whole)};
+    const Seconds span = rank.last_end - rank.first_start;
+    rank.internal_idle = span - rank.busy;
+    metrics.max_rank_span = std::max(metrics.max_rank_span, span);
+    metrics.mean_busy += rank.busy * share;
+    add_mean(metrics.idle, rank.idle, share);
+    metrics.ranks.push_back(rank);
+  }
+  metrics.makespan = whole.end - whole.start;
+  if (metrics.mean_busy <= Seconds(0)) return std::nullopt;
+  metrics.bubble_of_total = 1 - metrics.mean_busy / metrics.makespan;
+  metrics.bubble_of_ideal = metrics.bubble() / metrics.mean_busy;
+  metrics.bubble_of_span = 1 - metrics.mean_busy / metrics.max_rank_span;
+  return metrics;
+}
+
+}  // namespace syncline

@@ -1,0 +1,286 @@
+#include "tools/pipeline_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "backends/simgrid/simgrid_backend.hpp"
+#include "sim/core/error.hpp"
+#include "sim/report/metric_table.hpp"
+#include "sim/report/text.hpp"
+#include "sim/schedule/check.hpp"
+
+namespace syncline {
+namespace {
+
+using pipeline::BlockTimes;
+using pipeline::Costs;
+using pipeline::Order;
+using pipeline::Replay;
+using pipeline::StageTimes;
+using pipeline::TransferMode;
+
+constexpr BytesPerSecond Endless{1e18};  // bytes take no time
+constexpr double Agreement = 1e-9;       // of the engine with the exact replay, relative
+
+/// Every stage takes the mean time of all.
+Costs balanced(Costs costs) {
+  StageTimes mean{Seconds(0), Seconds(0), Seconds(0)};
+  const auto stages = static_cast<double>(costs.stages.size());
+  for (const StageTimes& stage : costs.stages) {
+    mean.forward += stage.forward / stages;
+    mean.backward_input += stage.backward_input / stages;
+    mean.backward_weight += stage.backward_weight / stages;
+  }
+  std::ranges::fill(costs.stages, mean);
+  return costs;
+}
+
+Costs without_hops(Costs costs) {
+  costs.hop = Seconds(0);
+  return costs;
+}
+
+Seconds bubble(const Replay& replay) {
+  return replay.makespan * replay.bubble_fraction;
+}
+
+/// When each block ran, and when data moved, from the spans of all ranks.
+void read_timeline(const pipeline::Lowered& lowered, PipelineRun& run) {
+  const std::vector<Span>& spans = run.result.timeline.spans;
+  std::size_t first = 0;
+  for (std::size_t rank = 0; rank < run.order.ranks.size(); ++rank) {
+    const std::vector<Op>& program = lowered.schedule.roles[rank].program;
+    std::vector<BlockTimes>& blocks = run.blocks.emplace_back();
+    for (const OpIndex op : lowered.first_op[rank])
+      blocks.push_back({spans[first + op.value()].start, spans[first + op.value()].end});
+    std::vector<PictureTransfer>& moving = run.moving.emplace_back();
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      const Span& span = spans[first + i];
+      if (program[i].communicates() && span.end > span.transfer) moving.push_back({span.transfer, span.end});
+    }
+    first += program.size();
+  }
+}
+
+/// Where messages have no bytes and nobody waits for them to be taken, the engine must find what the replay
+/// does.
+void check_agreement(const PipelineRun& run) {
+  if (run.transfers.mode != TransferMode::Eager || run.transfers.bandwidth) return;
+  const double simulated = run.metrics.makespan.si(), exact = run.exact.makespan.si();
+  SYNCLINE_CHECK(std::abs(simulated - exact) <= Agreement * exact,
+                 fmt::format("{}: simulated {}, exact replay {}", run.name, simulated, exact));
+}
+
+std::string number(double value) {
+  return fmt::format("{:.6g}", value);
+}
+std::string number(Seconds value) {
+  return number(value.si());
+}
+
+std::string counted(std::size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+/// "4 4 3 2", or the range when there are too many.
+std::string by_rank(const std::vector<int>& values) {
+  constexpr std::size_t Most = 16;
+  if (values.size() <= Most) return fmt::format("{}", fmt::join(values, " "));
+  const auto [least, most] = std::ranges::minmax(values);
+  return fmt::format("{} to {}; {} on rank 0", least, most, values.front());
+}
+
+std::vector<int> peaks(const PipelineRun& run, int pipeline::RankReplay::*peak) {
+  std::vector<int> values;
+  for (const pipeline::RankReplay& rank : run.exact.ranks) values.push_back(rank.*peak);
+  return values;
+}
+
+std::string bubble_table(const PipelineRun& run) {
+  static constexpr std::array<const char*, PipelinePhaseCount> Phases{"warm-up", "steady", "cool-down"};
+  const PipelineMetrics& metrics = run.metrics;
+  const bool other =
+      std::ranges::any_of(metrics.idle, [](const Idle& idle) { return idle.other > Seconds(0); });
+  std::vector<std::vector<std::string>> rows{
+      {"bubble, mean of ranks", "waiting for a rank", "for a transfer", "total"}};
+  if (other) rows.front().insert(rows.front().begin() + 3, "other");
+  Idle sum;
+  const auto add = [&](const std::string& label, const Idle& idle) {
+    std::vector<std::string> row{label, number(idle.neighbour), number(idle.transfer), number(idle.total())};
+    if (other) row.insert(row.begin() + 3, number(idle.other));
+    rows.push_back(std::move(row));
+  };
+  for (std::size_t phase = 0; phase < PipelinePhaseCount; ++phase) {
+    const Idle& idle = metrics.idle[phase];
+    add(Phases[phase], idle);
+    sum = {sum.neighbour + idle.neighbour, sum.transfer + idle.transfer, sum.other + idle.other};
+  }
+  add("all", sum);
+  return aligned(rows, other ? "lrrrr" : "lrrr");
+}
+
+std::string imbalance_text(const PipelineRun& run) {
+  const auto& stages = run.costs.stages;
+  if (std::ranges::all_of(stages, [&](const StageTimes& stage) { return stage == stages.front(); }))
+    return "";
+  return fmt::format(
+      "  imbalance: {} of it, transfers aside, is due to unequal stages: with the mean time on all it would "
+      "be {}\n",
+      number(run.imbalance()), number(bubble(run.balanced)));
+}
+
+std::string transfers_text(const PipelineRun& run) {
+  static constexpr std::array<const char*, 3> Modes{"eager", "overlapped", "blocking"};
+  const char* mode = Modes[static_cast<std::size_t>(run.transfers.mode)];
+  const Seconds bytes = run.transfers.bandwidth ? run.transfers.bytes / *run.transfers.bandwidth : Seconds(0);
+  if (bytes <= Seconds(0) && run.costs.hop <= Seconds(0) && run.transfers.mode == TransferMode::Eager)
+    return "free transfers";
+  return fmt::format("{} transfers of {}", mode, number(run.costs.hop + bytes));
+}
+
+}  // namespace
+
+Seconds PipelineRun::imbalance() const {
+  return bubble(replay(order, without_hops(costs))) - bubble(balanced);
+}
+
+Cluster pipeline_cluster(std::size_t ranks, const PipelineTransfers& transfers, Seconds latency) {
+  TopologySpec spec;
+  spec.name = "links between every two ranks";
+  spec.accelerators = static_cast<int>(ranks);
+  if (ranks > 1)
+    spec.scale_out =
+        AllToAllSpec{AllToAllSpec::Kind::FullMesh, {transfers.bandwidth.value_or(Endless), 1.0, latency}};
+  return {build_topology(spec), ideal_device(), placement_in_order(ranks)};
+}
+
+PipelineRun run_pipeline(std::string name, Order order, Costs costs, const PipelineTransfers& transfers) {
+  PipelineRun run;
+  run.name = std::move(name);
+  run.order = std::move(order);
+  run.costs = std::move(costs);
+  run.transfers = transfers;
+  run.exact = replay(run.order, run.costs);
+  run.balanced = replay(run.order, without_hops(balanced(run.costs)));
+  const pipeline::Lowered lowered = lower_textbook(run.order, run.costs, transfers.mode, transfers.bytes);
+  const std::vector<std::string> wrong = check_schedule(lowered.schedule);
+  SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + run.name + " is not sound: " + wrong.front());
+  const Cluster cluster = pipeline_cluster(run.order.ranks.size(), transfers, run.costs.hop);
+  run.result = make_simgrid_backend()->run(lowered.schedule, cluster, {});
+  const std::optional<PipelineMetrics> metrics = pipeline_metrics(lowered.schedule, run.result.timeline);
+  SYNCLINE_CHECK(metrics.has_value(), "every rank computes");
+  run.metrics = *metrics;
+  read_timeline(lowered, run);
+  check_agreement(run);
+  return run;
+}
+
+std::string pipeline_text(const PipelineRun& run, PictureOptions options) {
+  const PipelineMetrics& metrics = run.metrics;
+  const std::size_t ranks = run.order.ranks.size();
+  std::string text =
+      fmt::format("{}: {}, {}, {}\n", run.name, counted(ranks, "rank", "ranks"),
+                  counted(static_cast<std::size_t>(run.order.microbatches), "microbatch", "microbatches"),
+                  transfers_text(run));
+  PipelinePicture picture{run.order, run.blocks, {}};
+  if (run.transfers.mode != TransferMode::Eager) picture.transfers = run.moving;
+  text += pipeline_picture(picture, options);
+  text += fmt::format("  makespan {}; the longest a rank is in use, first start to last end: {}\n",
+                      number(metrics.makespan), number(metrics.max_rank_span));
+  text += fmt::format("  bubble {} = {} of the total = {} of the ideal {}; {} of the longest rank's span\n",
+                      number(metrics.bubble()), percent(metrics.bubble_of_total),
+                      percent(metrics.bubble_of_ideal), number(metrics.mean_busy),
+                      percent(metrics.bubble_of_span));
+  text += bubble_table(run) + imbalance_text(run);
+  text += fmt::format("  peak activations by rank (stages × microbatches): {}\n",
+                      by_rank(peaks(run, &pipeline::RankReplay::peak_activations)));
+  return text;
+}
+
+std::string pipeline_table(const std::vector<PipelineRun>& runs) {
+  std::vector<std::vector<std::string>> rows{{"", "makespan", "rank span", "ideal", "bubble", "of total",
+                                              "of ideal", "of span", "peak activations"}};
+  for (const PipelineRun& run : runs) {
+    const PipelineMetrics& metrics = run.metrics;
+    const std::vector<int> held = peaks(run, &pipeline::RankReplay::peak_activations);
+    rows.push_back({run.name, number(metrics.makespan), number(metrics.max_rank_span),
+                    number(metrics.mean_busy), number(metrics.bubble()), percent(metrics.bubble_of_total),
+                    percent(metrics.bubble_of_ideal), percent(metrics.bubble_of_span),
+                    std::to_string(*std::ranges::max_element(held))});
+  }
+  return aligned(rows, "lrrrrrrrr");
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Visit>
+Json list(std::size_t size, const Visit& visit) {
+  Json values = Json::array();
+  for (std::size_t i = 0; i < size; ++i) values.push_back(visit(i));
+  return values;
+}
+
+Json idle_json(const Idle& idle) {
+  return {{"neighbour", idle.neighbour.si()}, {"transfer", idle.transfer.si()}, {"other", idle.other.si()}};
+}
+
+Json run_json(const PipelineRun& run) {
+  static constexpr std::array<const char*, 3> Modes{"eager", "overlapped", "blocking"};
+  const PipelineMetrics& metrics = run.metrics;
+  const std::size_t ranks = run.order.ranks.size();
+  const auto& stages = run.costs.stages;
+  Json object;
+  object["schedule"] = run.name;
+  object["ranks"] = ranks;
+  object["microbatches"] = run.order.microbatches;
+  object["virtual_stages"] = run.order.stages;
+  object["F"] = list(stages.size(), [&](std::size_t i) { return stages[i].forward.si(); });
+  object["B"] = list(stages.size(), [&](std::size_t i) { return stages[i].backward_input.si(); });
+  object["W"] = list(stages.size(), [&](std::size_t i) { return stages[i].backward_weight.si(); });
+  object["FB"] = run.costs.fused ? Json(run.costs.fused->si()) : Json(nullptr);
+  object["comm"] = run.costs.hop.si();
+  object["transfers"] = Modes[static_cast<std::size_t>(run.transfers.mode)];
+  object["bytes"] = run.transfers.bytes.si();
+  object["bandwidth"] = run.transfers.bandwidth ? Json(run.transfers.bandwidth->si()) : Json(nullptr);
+  object["makespan"] = metrics.makespan.si();
+  object["max_rank_span"] = metrics.max_rank_span.si();
+  object["ideal"] = metrics.mean_busy.si();
+  object["bubble"] = metrics.bubble().si();
+  object["bubble_fraction"] = metrics.bubble_of_total;
+  object["bubble_of_ideal"] = metrics.bubble_of_ideal;
+  object["bubble_of_span"] = metrics.bubble_of_span;
+  object["bubble_by_cause"] = {{"warm_up", idle_json(metrics.idle[0])},
+                               {"steady", idle_json(metrics.idle[1])},
+                               {"cool_down", idle_json(metrics.idle[2])}};
+  object["imbalance"] = run.imbalance().si();
+  object["rank_busy"] = list(ranks, [&](std::size_t i) { return metrics.ranks[i].busy.si(); });
+  object["rank_internal_idle"] =
+      list(ranks, [&](std::size_t i) { return metrics.ranks[i].internal_idle.si(); });
+  object["peak_activations"] = peaks(run, &pipeline::RankReplay::peak_activations);
+  object["peak_activations_free_at_I"] = peaks(run, &pipeline::RankReplay::peak_activations_free_at_input);
+  object["order"] = list(ranks, [&](std::size_t i) { return to_text(run.order.ranks[i]); });
+  object["engine"] = {{"name", run.result.engine.name},
+                      {"events", run.result.engine.events},
+                      {"wall_s", run.result.engine.wall_s}};
+  return object;
+}
+
+}  // namespace
+
+std::string pipeline_json(const std::vector<PipelineRun>& runs, const std::string& version) {
+  Json object;
+  object["schema"] = 1;
+  object["version"] = version;
+  if (runs.size() == 1)
+    object.update(run_json(runs.front()));
+  else
+    object["runs"] = list(runs.size(), [&](std::size_t i) { return run_json(runs[i]); });
+  return object.dump(2) + "\n";
+}
+
+}  // namespace syncline

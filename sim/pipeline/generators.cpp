@@ -26,11 +26,14 @@ const std::vector<Generator>& all() {
       v_min(),
       dualpipe(),
       dualpipe_v(),
+      zb_auto(),
+      zb_v(),
+      v_search(),
   };
   return list;
 }
 
-std::optional<std::string> refusal(const Generator& generator, const Request& request) {
+std::optional<std::string> refusal_of_complete(const Generator& generator, const Request& request) {
   if (request.ranks < 1) return "needs at least one stage";
   if (request.microbatches < 1) return "needs at least one microbatch";
   const int least = generator.least_chunks, most = generator.most_chunks;
@@ -63,6 +66,10 @@ int stage_count(const Generator& generator, int ranks, int chunks) {
   return generator.placement == Placement::Both ? ranks : ranks * chunks;
 }
 
+int rank_of_stage(Placement placement, int ranks, int stage) {
+  return placement == Placement::V && stage >= ranks ? 2 * ranks - 1 - stage : stage % ranks;
+}
+
 Request completed(const Generator& generator, Request request) {
   if (request.chunks == 0) request.chunks = generator.default_chunks;
   if (request.costs.stages.empty()) {
@@ -72,9 +79,14 @@ Request completed(const Generator& generator, Request request) {
   return request;
 }
 
+std::optional<std::string> refusal(const Generator& generator, const Request& request) {
+  const auto reason = refusal_of_complete(generator, completed(generator, request));
+  return reason ? std::optional(fmt::format("{} {}", generator.name, *reason)) : std::nullopt;
+}
+
 Order make_order(const Generator& generator, const Request& request) {
   const Request complete = completed(generator, request);
-  if (const auto reason = refusal(generator, complete))
+  if (const auto reason = refusal_of_complete(generator, complete))
     throw std::invalid_argument(fmt::format("{} {}", generator.name, *reason));
   const int stages = stage_count(generator, complete.ranks, complete.chunks);
   if (complete.costs.stages.size() != static_cast<std::size_t>(stages))

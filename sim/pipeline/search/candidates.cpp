@@ -1,0 +1,87 @@
+#include "sim/pipeline/search/candidates.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "sim/core/error.hpp"
+#include "sim/pipeline/search/improve.hpp"
+#include "sim/pipeline/search/sequences.hpp"
+
+namespace syncline::pipeline::search {
+namespace {
+
+constexpr std::size_t MostKept = 3;
+
+/// The guides in the order of how well they do on the task.
+std::vector<const Guide*> ranked(const Task& task, std::span<const Guide> guides) {
+  std::vector<std::pair<Score, const Guide*>> scores;
+  for (const Guide& guide : guides)
+    if (const Plan plan = list_schedule(task, guide); plan.complete())
+      scores.emplace_back(plan.score(), &guide);
+  std::ranges::stable_sort(scores, [](const auto& a, const auto& b) { return better(a.first, b.first); });
+  std::vector<const Guide*> best;
+  for (const auto& [score, guide] : scores) best.push_back(guide);
+  return best;
+}
+
+}  // namespace
+
+void Candidates::set_baseline(const Plan& plan) {
+  offer(plan);
+  most_ = plan.score();
+}
+
+void Candidates::offer(const Plan& plan) {
+  if (!plan.complete()) return;
+  const Score score = plan.score();
+  if (wanted(score)) keep({score, plan.order()});
+}
+
+void Candidates::offer(const Order& order) {
+  Sequences sequences(task_, order);
+  Score score = sequences.update() ? sequences.score() : most_;
+  score.peak = sequences.peak();
+  if (task_.within(score.peak) && wanted(score)) keep({score, sequences.order()});
+}
+
+void Candidates::offer_guided(std::span<const Guide> guides, long effort) {
+  const long column = 3L * task_.stages;  // actions of a microbatch
+  const long whole = static_cast<long>(guides.size()) * column * task_.microbatches;
+  if (whole <= effort) {
+    for (const Guide& guide : guides) offer(list_schedule(task_, guide));
+    return;
+  }
+  Task part = task_;
+  part.microbatches =
+      std::min<long>(task_.microbatches, std::max<long>(task_.ranks, effort * task_.microbatches / whole));
+  const std::vector<const Guide*> best = ranked(part, guides);
+  for (std::size_t i = 0; i < std::min(best.size(), MostKept); ++i) offer(list_schedule(task_, *best[i]));
+}
+
+bool Candidates::wanted(const Score& score) const {
+  const auto no_longer = [](double time, double most) { return time <= most * (1 + Rounding); };
+  return no_longer(score.makespan, most_.makespan) && no_longer(score.span, most_.span) &&
+         (kept_.size() < MostKept || better(score, kept_.back().score));
+}
+
+void Candidates::keep(Kept candidate) {
+  const auto place =
+      std::ranges::find_if(kept_, [&](const Kept& k) { return better(candidate.score, k.score); });
+  kept_.insert(place, std::move(candidate));
+  if (kept_.size() > MostKept) kept_.pop_back();
+}
+
+Order Candidates::best(long budget) {
+  SYNCLINE_CHECK(!kept_.empty(), "no order was found");
+  for (Kept& candidate : kept_) {
+    Kept improved = candidate;
+    improved.score = improve(task_, improved.order, budget, most_.span);
+    if (better(improved.score, candidate.score)) candidate = std::move(improved);
+  }
+  return std::ranges::min_element(kept_,
+                                  [](const Kept& a, const Kept& b) { return better(a.score, b.score); })
+      ->order;
+}
+
+}  // namespace syncline::pipeline::search

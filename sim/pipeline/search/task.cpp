@@ -1,0 +1,60 @@
+#include "sim/pipeline/search/task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace syncline::pipeline::search {
+namespace {
+
+int rank_of(int stage, int ranks, Placement placement) {
+  const int lap = stage / ranks, place = stage % ranks;
+  return placement == Placement::V && lap % 2 == 1 ? ranks - 1 - place : place;
+}
+
+}  // namespace
+
+Task make_task(const Request& request, Placement placement, std::optional<double> limit) {
+  Task task;
+  task.ranks = request.ranks;
+  task.stages = static_cast<int>(request.costs.stages.size());
+  task.microbatches = request.microbatches;
+  task.memory = request.memory;
+  if (limit) task.limit = *limit * request.memory.forward;
+  for (int q = 0; q < 2 * task.stages; ++q) {
+    const bool backward = q >= task.stages;
+    const int stage = backward ? 2 * task.stages - 1 - q : q;
+    const StageTimes& times = request.costs.stages[stage];
+    Task::Step step{stage, rank_of(stage, task.ranks, placement), backward, times.forward.si()};
+    if (backward) step.time = times.backward_input.si(), step.weight = times.backward_weight.si();
+    if (q > 0 && task.path.back().rank != step.rank) step.hop = request.costs.hop.si();
+    task.path.push_back(step);
+  }
+  return task;
+}
+
+std::optional<std::string> refuse_memory(const Request& request, int chunks) {
+  const ActivationMemory& memory = request.memory;
+  if (!(memory.forward > 0) || memory.backward_weight > 0)
+    return fmt::format("needs memory that a forward takes and a weight gradient does not, not {:g} and {:g}",
+                       memory.forward, memory.backward_weight);
+  if (!request.memory_limit) return std::nullopt;
+  const double rise = std::max({0.0, memory.backward_input, memory.backward_input + memory.backward_weight});
+  const double least = chunks + rise / memory.forward;
+  if (*request.memory_limit >= least * (1 - Rounding)) return std::nullopt;
+  return fmt::format(
+      "needs a memory limit of at least {:g}, what one microbatch holds on a rank, not {:g}; try "
+      "--memory-limit {:g}",
+      least, *request.memory_limit, least);
+}
+
+bool better(const Score& a, const Score& b) {
+  for (const auto member : {&Score::makespan, &Score::span, &Score::peak}) {
+    const double slack = Rounding * std::max(a.*member, b.*member);
+    if (a.*member < b.*member - slack) return true;
+    if (a.*member > b.*member + slack) return false;
+  }
+  return false;
+}
+
+}  // namespace syncline::pipeline::search

@@ -8,7 +8,7 @@
 
 #include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
-#include "sim/sharding/fsdp.hpp"
+#include "sim/training/training.hpp"
 
 namespace syncline {
 namespace {
@@ -83,7 +83,7 @@ Question read_schedule_question(std::string_view text, const std::string& file,
 }  // namespace
 
 Schedule make_schedule(const Scenario& scenario) {
-  Schedule schedule = fsdp_schedule(scenario.job, scenario.device);
+  Schedule schedule = training_schedule(scenario.job, scenario.device);
   schedule.name = scenario.name;
   return schedule;
 }

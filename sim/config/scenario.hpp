@@ -8,7 +8,7 @@
 #include "sim/config/document.hpp"
 #include "sim/device/device.hpp"
 #include "sim/report/claims.hpp"
-#include "sim/sharding/fsdp.hpp"
+#include "sim/training/training.hpp"
 #include "sim/topology/spec.hpp"
 
 namespace syncline {

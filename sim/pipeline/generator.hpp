@@ -68,8 +68,14 @@ struct Generator {
 /// Virtual stages of the model: p · v, or p where two directions share them.
 [[nodiscard]] int stage_count(const Generator& generator, int ranks, int chunks);
 
+/// The rank that holds a virtual stage; of Both, going the first way.
+[[nodiscard]] int rank_of_stage(Placement placement, int ranks, int stage);
+
 /// The request with defaults filled in (chunks, times of 1).
 [[nodiscard]] Request completed(const Generator& generator, Request request);
+
+/// Why the generator does not accept the request, and the nearest that it does; nothing when it does.
+[[nodiscard]] std::optional<std::string> refusal(const Generator& generator, const Request& request);
 
 /// @throws std::invalid_argument with the reason and the nearest that works, when the generator does not
 /// accept it

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "sim/core/error.hpp"
 #include "sim/pipeline/transfers.hpp"
@@ -164,6 +165,7 @@ class Lowerer {
   /// One after another, the first after `after`.
   OpIndex run_steps(const std::vector<Step>& steps, std::vector<OpIndex> after, int microbatch, int chunk) {
     OpIndex last{};
+    std::vector<OpIndex> beside;  // not awaited by the step that follows
     for (const Step& step : steps) {
       Op op;
       std::visit([&op](const auto& body) { op.body = body; }, step.body);
@@ -172,9 +174,14 @@ class Lowerer {
       op.tag.microbatch = microbatch;
       op.tag.chunk = chunk;
       op.memory = step.memory;
-      op.after = std::move(after);
+      op.after = after;
       last = issue(std::move(op));
-      after = {last};
+      if (step.awaited) {
+        after = std::exchange(beside, {});
+        after.push_back(last);
+      } else {
+        beside.push_back(last);
+      }
     }
     return last;
   }

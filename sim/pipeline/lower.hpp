@@ -35,12 +35,13 @@ enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 /// Streams that steps run in; sends and receives have others.
 enum class Lane : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
 
-/// One op of a block. Steps of a block run one after another, whatever their lanes.
+/// One op of a block. Steps of a block run one after another, whatever their lanes, but for those that are not awaited.
 struct Step {
   std::variant<Compute, Collective> body;
   Lane lane = Lane::Compute;
   Tag tag;  // phase, layer and name; the lowering adds microbatch and chunk
   std::vector<MemoryEffect> memory;
+  bool awaited = true;  // false: the next step does not need it, the one after that does
 };
 
 struct Lowering {

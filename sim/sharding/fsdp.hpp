@@ -25,7 +25,7 @@ struct FsdpOptions {
   Precision reduce_precision = Precision::Fp32;  // of gradients on the wire
 };
 
-struct TrainingJob {
+struct FsdpJob {
   ModelSpec model;
   TrainingShape shape;
   int data_parallel = 1;
@@ -69,7 +69,7 @@ struct FsdpPlan {
 /// first and kept until its backward; each layer is a unit; the last layer's weights are kept between forward
 /// and backward. Work that FSDP adds to the compute stream (copies out of the gathered buffer and into the
 /// reduced one) is part of the stages' works.
-[[nodiscard]] FsdpPlan fsdp_plan(const TrainingJob& job);
+[[nodiscard]] FsdpPlan fsdp_plan(const FsdpJob& job);
 
 // --- the program -------------------------------------------------------------------------------------------
 
@@ -89,6 +89,6 @@ inline constexpr std::size_t FsdpComputeStream = 0, FsdpGatherStream = 1, FsdpRe
                                            int microbatches);
 
 /// One training step of every rank.
-[[nodiscard]] Schedule fsdp_schedule(const TrainingJob& job, const Device& device);
+[[nodiscard]] Schedule fsdp_schedule(const FsdpJob& job, const Device& device);
 
 }  // namespace syncline

@@ -20,7 +20,7 @@ Kernel moves(KernelClass kind, double bytes) {
 }
 
 /// The shard cast to the precision of compute, and the gathered buffer copied out into the weights.
-std::vector<Kernel> gather_copies(double parameters, const TrainingJob& job) {
+std::vector<Kernel> gather_copies(double parameters, const FsdpJob& job) {
   const double e = size_of(job.shape.compute).si();
   std::vector<Kernel> kernels{moves(KernelClass::Elementwise, parameters / job.data_parallel * (Master + e))};
   if (job.data_parallel > 1) kernels.push_back(moves(KernelClass::Elementwise, parameters * 2 * e));
@@ -28,7 +28,7 @@ std::vector<Kernel> gather_copies(double parameters, const TrainingJob& job) {
 }
 
 /// The gradients cast to the precision of the reduction and copied into its buffer.
-std::vector<Kernel> reduce_copies(double parameters, const TrainingJob& job) {
+std::vector<Kernel> reduce_copies(double parameters, const FsdpJob& job) {
   const double e = size_of(job.shape.compute).si() + size_of(job.fsdp.reduce_precision).si();
   return {moves(KernelClass::Elementwise, parameters * e)};
 }
@@ -59,7 +59,7 @@ std::vector<Kernel> joined(std::initializer_list<std::vector<Kernel>> parts) {
 
 class Planner {
  public:
-  explicit Planner(const TrainingJob& job)
+  explicit Planner(const FsdpJob& job)
       : job_(job),
         embedding_(embedding_cost(job.model, job.shape)),
         layer_(layer_cost(job.model, job.shape)),
@@ -164,7 +164,7 @@ class Planner {
     return {{Activations, cost.transient}, {Activations, -(cost.saved + cost.transient)}};
   }
 
-  const TrainingJob& job_;
+  const FsdpJob& job_;
   const ModuleCost embedding_, layer_, head_;
   FsdpPlan plan_;
 };
@@ -184,11 +184,11 @@ Flop flop_of(const FsdpPlan& plan, int microbatches) {
 
 }  // namespace
 
-FsdpPlan fsdp_plan(const TrainingJob& job) {
+FsdpPlan fsdp_plan(const FsdpJob& job) {
   return Planner(job).run();
 }
 
-Schedule fsdp_schedule(const TrainingJob& job, const Device& device) {
+Schedule fsdp_schedule(const FsdpJob& job, const Device& device) {
   FsdpPlan plan = fsdp_plan(job);
   const int ranks = job.data_parallel;
   const double shard = parameter_count(job.model) / ranks;

@@ -21,8 +21,8 @@ const ModelSpec Llama3_8B{.name = "llama3-8b",
                           .ffn = 14336,
                           .vocabulary = 128256};
 
-TrainingJob llama(int ranks) {
-  TrainingJob job;
+FsdpJob llama(int ranks) {
+  FsdpJob job;
   job.model = Llama3_8B;
   job.shape = {
       .sequence = 8192, .microbatch = 2, .recompute = Recompute::SelectiveOp, .fusion = Fusion::Compiled};
@@ -60,13 +60,13 @@ TEST_CASE("the root is gathered once, layers twice, the last layer once; all are
 }
 
 TEST_CASE("weights that stay after forward are gathered once") {
-  TrainingJob job = llama(64);
+  FsdpJob job = llama(64);
   job.fsdp.reshard_after_forward = false;
   CHECK(named(fsdp_schedule(job, ideal_device()), "all-gather").size() == 1 + 32);
 }
 
 TEST_CASE("gradients go over the wire in the precision asked for") {
-  TrainingJob job = llama(64);
+  FsdpJob job = llama(64);
   job.fsdp.reduce_precision = Precision::Bf16;
   CHECK(collective_bytes(fsdp_schedule(job, ideal_device()), CollectiveKind::ReduceScatter) ==
         2 * 8'030'261'248.0);
@@ -80,7 +80,7 @@ TEST_CASE("one rank needs no collectives") {
 }
 
 TEST_CASE("the job counts tokens and FLOP of all ranks") {
-  TrainingJob job = llama(8);
+  FsdpJob job = llama(8);
   job.gradient_accumulation = 3;
   const Schedule schedule = fsdp_schedule(job, ideal_device());
   CHECK(schedule.job.tokens == 8.0 * 3 * 2 * 8192);
@@ -113,7 +113,7 @@ TEST_CASE("every variant is sound, holds nothing negative, and ends with what is
             CAPTURE(limit);
             CAPTURE(microbatches);
             CAPTURE(tied);
-            TrainingJob job = llama(ranks);
+            FsdpJob job = llama(ranks);
             job.model.layers = 3;
             job.model.tied_embedding = tied;
             job.gradient_accumulation = microbatches;

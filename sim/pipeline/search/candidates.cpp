@@ -27,6 +27,8 @@ std::vector<const Guide*> ranked(const Task& task, std::span<const Guide> guides
 
 }  // namespace
 
+Candidates::Candidates(const Task& task) : task_(task), least_makespan_(least_makespan(task)) {}
+
 void Candidates::set_baseline(const Plan& plan) {
   offer(plan);
   most_ = plan.score();
@@ -46,17 +48,24 @@ void Candidates::offer(const Order& order) {
 }
 
 void Candidates::offer_guided(std::span<const Guide> guides, long effort) {
+  if (!kept_.empty() && shortest(kept_.front().score)) return;
   const long column = 3L * task_.stages;  // actions of a microbatch
-  const long whole = static_cast<long>(guides.size()) * column * task_.microbatches;
-  if (whole <= effort) {
+  const long microbatches = effort / (column * static_cast<long>(guides.size()));
+  if (microbatches >= task_.microbatches) {
     for (const Guide& guide : guides) offer(list_schedule(task_, guide));
     return;
   }
   Task part = task_;
-  part.microbatches =
-      std::min<long>(task_.microbatches, std::max<long>(task_.ranks, effort * task_.microbatches / whole));
-  const std::vector<const Guide*> best = ranked(part, guides);
+  part.microbatches = static_cast<int>(
+      std::clamp<long>(microbatches, std::min(task_.ranks, task_.microbatches), task_.microbatches));
+  const long affordable = std::max(1L, effort / (column * part.microbatches));
+  const auto some = guides.first(std::min<std::size_t>(guides.size(), affordable));
+  const std::vector<const Guide*> best = ranked(part, some);
   for (std::size_t i = 0; i < std::min(best.size(), MostKept); ++i) offer(list_schedule(task_, *best[i]));
+}
+
+bool Candidates::shortest(const Score& score) const {
+  return score.makespan <= least_makespan_ * (1 + Rounding);
 }
 
 bool Candidates::wanted(const Score& score) const {
@@ -75,6 +84,7 @@ void Candidates::keep(Kept candidate) {
 Order Candidates::best(long budget) {
   SYNCLINE_CHECK(!kept_.empty(), "no order was found");
   for (Kept& candidate : kept_) {
+    if (shortest(candidate.score)) continue;
     Kept improved = candidate;
     improved.score = improve(task_, improved.order, budget, most_.span);
     if (better(improved.score, candidate.score)) candidate = std::move(improved);

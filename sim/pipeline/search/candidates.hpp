@@ -13,7 +13,7 @@ namespace syncline::pipeline::search {
 /// Keeps the few best orders offered, by better(); the first of equals stays.
 class Candidates {
  public:
-  explicit Candidates(const Task& task) : task_(task) {}
+  explicit Candidates(const Task& task);
 
   /// From here on no order is kept whose makespan or span is longer than this one's.
   void set_baseline(const Plan& plan);
@@ -36,10 +36,12 @@ class Candidates {
     Score score;
     Order order;
   };
+  [[nodiscard]] bool shortest(const Score& score) const;
   [[nodiscard]] bool wanted(const Score& score) const;
   void keep(Kept candidate);
 
   const Task& task_;
+  const double least_makespan_;
   std::vector<Kept> kept_;  // best first
   Score most_{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 };

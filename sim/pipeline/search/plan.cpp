@@ -24,9 +24,7 @@ Plan::Plan(const Task& task)
 
 double Plan::arrival(int step) const {
   if (!left(step)) return Infinity;
-  if (step == 0) return 0;
-  return ends_[static_cast<std::size_t>(step - 1) * task_->microbatches + done_[step]] +
-         task_->path[step].hop;
+  return step == 0 ? 0 : ends_[cell(step - 1, done_[step])] + task_->path[step].hop;
 }
 
 int Plan::weights_waiting(int rank) const {
@@ -70,7 +68,7 @@ void Plan::put(int step) {
   const int microbatch = done_[step]++;
   const Action action = s.backward ? I(s.stage, microbatch) : F(s.stage, microbatch);
   add(rank, action, std::max(ready, rank.now), s.time, memory);
-  end(step, microbatch) = rank.now;
+  ends_[cell(step, microbatch)] = rank.now;
   if (s.backward) rank.inputs.push_back(action);
 }
 

@@ -59,13 +59,13 @@ class Plan {
     int weights = 0;
   };
   void add(Rank& rank, Action action, double start, double time, double memory);
-  [[nodiscard]] double& end(int step, int microbatch) {
-    return ends_[static_cast<std::size_t>(step) * task_->microbatches + microbatch];
+  [[nodiscard]] std::size_t cell(int step, int microbatch) const {
+    return microbatch * task_->path.size() + step;
   }
 
   const Task* task_;
   std::vector<int> done_;     // by step
-  std::vector<double> ends_;  // by step and microbatch
+  std::vector<double> ends_;  // by microbatch and step
   std::vector<Rank> ranks_;
   double longest_idle_ = 0;
   bool spoilt_ = false;

@@ -33,6 +33,30 @@ Task make_task(const Request& request, Placement placement, std::optional<double
   return task;
 }
 
+double least_makespan(const Task& task) {
+  struct Rank {
+    double before = -1, work = 0, weights = 0, path_to_last = 0;
+  };
+  std::vector<Rank> ranks(task.ranks);
+  double path = 0;  // from the start of a microbatch to the end of the step
+  for (const Task::Step& step : task.path) {
+    Rank& rank = ranks[step.rank];
+    path += step.hop;
+    if (rank.before < 0) rank.before = path;
+    path += step.time;
+    rank.work += step.time;
+    rank.weights += step.weight;
+    rank.path_to_last = path;
+  }
+  double least = 0;
+  for (const Rank& rank : ranks) {
+    const double work = rank.before + task.microbatches * rank.work;
+    least = std::max({least, work + task.microbatches * rank.weights,
+                      work + path - rank.path_to_last + task.path.back().weight});
+  }
+  return least;
+}
+
 std::optional<std::string> refuse_memory(const Request& request, int chunks) {
   const ActivationMemory& memory = request.memory;
   if (!(memory.forward > 0) || memory.backward_weight > 0)

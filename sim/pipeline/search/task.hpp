@@ -41,6 +41,10 @@ struct Task {
 /// @param limit  in units of memory.forward; empty: none
 [[nodiscard]] Task make_task(const Request& request, Placement placement, std::optional<double> limit);
 
+/// No order is shorter: each rank does all its work after its first forward can come, and the last gradient
+/// that leaves it has the rest of its path to go [s].
+[[nodiscard]] double least_makespan(const Task& task);
+
 /// Why a memory limit cannot be kept: not even by one microbatch at a time, the least any order needs.
 /// @param chunks  stages a rank; its own are all held by a microbatch between its forward and its backward
 [[nodiscard]] std::optional<std::string> refuse_memory(const Request& request, int chunks);

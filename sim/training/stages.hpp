@@ -1,0 +1,36 @@
+// A transformer cut into virtual stages: what each computes, holds and reduces.
+#pragma once
+
+#include <vector>
+
+#include "sim/pipeline/generator.hpp"
+#include "sim/training/training.hpp"
+
+namespace syncline {
+
+/// Embedding, layer and head as they stand on one rank.
+struct Modules {
+  ModuleCost embedding, layer, head;
+  explicit Modules(const TrainingJob& job)
+      : embedding(embedding_cost(job.model, job.shape)),
+        layer(layer_cost(job.model, job.shape)),
+        head(head_cost(job.model, job.shape)) {}
+};
+
+/// One virtual stage: layers [first, first + count), the embedding before the first, the head behind the
+/// last.
+struct Stage {
+  int first = 0, count = 0;
+  bool embedding = false, head = false;
+};
+
+[[nodiscard]] std::vector<Stage> cut_into_stages(const std::vector<int>& layers);
+
+/// Parameters of a stage on one rank, a tied head's copy of the table included where the embedding is
+/// elsewhere.
+[[nodiscard]] double parameters_of(const Stage& stage, const Modules& modules, bool copy_of_table);
+
+/// Time of a stage's kernels for one microbatch, collectives aside.
+[[nodiscard]] pipeline::StageTimes times_of(const Stage& stage, const Modules& modules, const Device& device);
+
+}  // namespace syncline

@@ -9,6 +9,7 @@
 #include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/core/error.hpp"
 #include "sim/report/metric_table.hpp"
+#include "sim/report/pipeline_text.hpp"
 #include "sim/report/text.hpp"
 #include "sim/schedule/check.hpp"
 
@@ -85,41 +86,10 @@ std::string counted(std::size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-/// "4 4 3 2", or the range when there are too many.
-std::string by_rank(const std::vector<int>& values) {
-  constexpr std::size_t Most = 16;
-  if (values.size() <= Most) return fmt::format("{}", fmt::join(values, " "));
-  const auto [least, most] = std::ranges::minmax(values);
-  return fmt::format("{} to {}; {} on rank 0", least, most, values.front());
-}
-
 std::vector<int> peaks(const PipelineRun& run, int pipeline::RankReplay::*peak) {
   std::vector<int> values;
   for (const pipeline::RankReplay& rank : run.exact.ranks) values.push_back(rank.*peak);
   return values;
-}
-
-std::string bubble_table(const PipelineRun& run) {
-  static constexpr std::array<const char*, PipelinePhaseCount> Phases{"warm-up", "steady", "cool-down"};
-  const PipelineMetrics& metrics = run.metrics;
-  const bool other =
-      std::ranges::any_of(metrics.idle, [](const Idle& idle) { return idle.other > Seconds(0); });
-  std::vector<std::vector<std::string>> rows{
-      {"bubble, mean of ranks", "waiting for a rank", "for a transfer", "total"}};
-  if (other) rows.front().insert(rows.front().begin() + 3, "other");
-  Idle sum;
-  const auto add = [&](const std::string& label, const Idle& idle) {
-    std::vector<std::string> row{label, number(idle.neighbour), number(idle.transfer), number(idle.total())};
-    if (other) row.insert(row.begin() + 3, number(idle.other));
-    rows.push_back(std::move(row));
-  };
-  for (std::size_t phase = 0; phase < PipelinePhaseCount; ++phase) {
-    const Idle& idle = metrics.idle[phase];
-    add(Phases[phase], idle);
-    sum = {sum.neighbour + idle.neighbour, sum.transfer + idle.transfer, sum.other + idle.other};
-  }
-  add("all", sum);
-  return aligned(rows, other ? "lrrrr" : "lrrr");
 }
 
 std::string imbalance_text(const PipelineRun& run) {
@@ -190,13 +160,10 @@ std::string pipeline_text(const PipelineRun& run, PictureOptions options) {
   text += pipeline_picture(picture, options);
   text += fmt::format("  makespan {}; the longest a rank is in use, first start to last end: {}\n",
                       number(metrics.makespan), number(metrics.max_rank_span));
-  text += fmt::format("  bubble {} = {} of the total = {} of the ideal {}; {} of the longest rank's span\n",
-                      number(metrics.bubble()), percent(metrics.bubble_of_total),
-                      percent(metrics.bubble_of_ideal), number(metrics.mean_busy),
-                      percent(metrics.bubble_of_span));
-  text += bubble_table(run) + imbalance_text(run);
+  const TimeText plain = [](Seconds time) { return number(time); };
+  text += fmt::format("  {}\n", bubble_line(metrics, plain)) + bubble_table(metrics, plain) + imbalance_text(run);
   text += fmt::format("  peak activations by rank (stages × microbatches): {}\n",
-                      by_rank(peaks(run, &pipeline::RankReplay::peak_activations)));
+                      peaks_text(peaks(run, &pipeline::RankReplay::peak_activations)));
   return text;
 }
 

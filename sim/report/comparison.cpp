@@ -19,7 +19,8 @@ constexpr const char* Unknown = "-";
 // The rows between the heading and the links.
 constexpr std::string_view Compared[] = {
     "tokens-per-s-per-accelerator", "mfu", "compute-time", "communication-time", "exposed-communication", "exposed-share",
-    "overlap-share", "waiting-time"};
+    "overlap-share", "waiting-time", "pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span",
+    "peak-activations"};
 
 std::string ratio_text(const RunSummary& run, const RunSummary& first) {
   return first.step_time.si() > 0 ? fmt::format("× {:.3f}", run.step_time / first.step_time) : Unknown;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <stdexcept>
@@ -39,7 +40,25 @@ std::optional<double> overlap_share(const RunSummary& run) {
   return run.metrics->overlap_share;
 }
 
-constexpr std::array<MetricInfo, 15> Table{{
+template <double PipelineMetrics::* Field>
+std::optional<double> of_pipeline(const RunSummary& run) {
+  if (!run.pipeline) return std::nullopt;
+  return (*run.pipeline).*Field;
+}
+
+std::optional<double> pipeline_time(const RunSummary& run) {
+  if (!run.pipeline) return std::nullopt;
+  return run.pipeline->makespan.si();
+}
+
+std::optional<double> peak_activations(const RunSummary& run) {
+  if (!run.pipeline) return std::nullopt;
+  int peak = 0;
+  for (const PipelineRank& rank : run.pipeline->ranks) peak = std::max(peak, rank.peak_activations);
+  return peak;
+}
+
+constexpr std::array<MetricInfo, 20> Table{{
     {"step-time", "step_time_s", "step time", MetricUnit::Time, [](const RunSummary& run) { return std::optional(run.step_time.si()); }},
     {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
      [](const RunSummary& run) { return run.throughput.tokens_per_s; }},
@@ -61,6 +80,14 @@ constexpr std::array<MetricInfo, 15> Table{{
     {"overlap-share", "overlap_share", "overlapped communication", MetricUnit::Share, overlap_share},
     {"bubble-fraction", "bubble_fraction", "bubble", MetricUnit::Share,
      [](const RunSummary& run) { return run.metrics ? std::optional(run.metrics->bubble_fraction) : std::nullopt; }},
+    {"pipeline-time", "pipeline_time_s", "pipeline, first forward to last backward", MetricUnit::Time, pipeline_time},
+    {"bubble-of-total", "bubble_of_total", "bubble of the pipeline's time", MetricUnit::Share,
+     of_pipeline<&PipelineMetrics::bubble_of_total>},
+    {"bubble-of-ideal", "bubble_of_ideal", "bubble of the ideal time", MetricUnit::Share,
+     of_pipeline<&PipelineMetrics::bubble_of_ideal>},
+    {"bubble-of-span", "bubble_of_span", "bubble of the longest rank", MetricUnit::Share,
+     of_pipeline<&PipelineMetrics::bubble_of_span>},
+    {"peak-activations", "peak_activations", "peak activations, microbatches", MetricUnit::Count, peak_activations},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
      [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; }},
 }};
@@ -89,6 +116,7 @@ std::string to_text(const MetricInfo& metric, double value) {
     case MetricUnit::TokenRate:
       return value < 1000 ? fmt::format("{:.4g} tokens/s", value) : fmt::format("{:.0f} tokens/s", value);
     case MetricUnit::FlopRate: return to_text(FlopPerSecond(value));
+    case MetricUnit::Count: return fmt::format("{:.6g}", value);
     case MetricUnit::Size: break;
   }
   return to_text(Bytes(value));

@@ -11,7 +11,7 @@
 
 namespace syncline {
 
-enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size };
+enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count };
 
 struct MetricInfo {
   std::string_view name;      // in scenarios: "step-time"

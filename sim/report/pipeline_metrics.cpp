@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "sim/core/error.hpp"
 
@@ -45,29 +48,49 @@ class RankView {
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
   [[nodiscard]] Seconds first_start() const { return spans_[blocks_.front()].start; }
   [[nodiscard]] Seconds last_end() const { return spans_[blocks_.back()].end; }
-  [[nodiscard]] Seconds busy() const {
-    Seconds sum;
-    for (const std::size_t op : blocks_) sum += spans_[op].end - spans_[op].start;
-    return sum;
+  /// A microbatch of a chunk is held from its first forward op to its last op that has the weights' gradient.
+  [[nodiscard]] int peak_activations() const {
+    std::map<std::pair<int, int>, std::size_t> last;  // by chunk and microbatch
+    const auto key = [this](std::size_t op) {
+      return std::pair(program_[op].tag.chunk, program_[op].tag.microbatch);
+    };
+    for (const std::size_t op : blocks_)
+      if (program_[op].tag.phase == Phase::Backward || program_[op].tag.phase == Phase::BackwardWeight)
+        last[key(op)] = op;
+    std::set<std::pair<int, int>> begun;
+    int held = 0, peak = 0;
+    for (const std::size_t op : blocks_) {
+      const Phase phase = program_[op].tag.phase;
+      const bool forward = phase == Phase::Forward || phase == Phase::ForwardBackward;
+      if (forward && begun.insert(key(op)).second) peak = std::max(peak, ++held);
+      const auto end = last.find(key(op));
+      if (phase == Phase::ForwardBackward || (end != last.end() && end->second == op)) --held;
+    }
+    return peak;
   }
 
-  /// @param whole  of all ranks
-  [[nodiscard]] std::array<Idle, PipelinePhaseCount> idle(Interval whole) const {
-    std::array<Idle, PipelinePhaseCount> all;
+  /// What it does with the time `whole` of all ranks.
+  [[nodiscard]] PipelineRank usage(Interval whole) const {
+    PipelineRank rank;
+    rank.first_start = first_start();
+    rank.last_end = last_end();
+    rank.peak_activations = peak_activations();
     Seconds free = whole.start;
     for (const std::size_t op : blocks_) {
-      if (spans_[op].start > free) add_gap({free, spans_[op].start}, op, all);
+      if (spans_[op].start > free) add_gap({free, spans_[op].start}, op, rank);
+      rank.busy += spans_[op].end - spans_[op].start;
       free = std::max(free, spans_[op].end);
     }
-    split(all, {free, whole.end}, &Idle::neighbour);
-    return all;
+    split(rank, {free, whole.end}, &Idle::neighbour);
+    rank.internal_idle = rank.last_end - rank.first_start - rank.busy;
+    return rank;
   }
 
  private:
-  /// Before the compute op `next`: data that it waits for, or that must be sent first, is on its way; its own
-  /// collectives; the rest is waiting for a neighbour.
-  void add_gap(Interval gap, std::size_t next, std::array<Idle, PipelinePhaseCount>& all) const {
-    std::vector<Interval> moving, own;
+  /// Before the compute op `next`: its own collectives count as busy; data that it waits for, or that must be
+  /// sent first, may be on its way; the rest is waiting for a neighbour.
+  void add_gap(Interval gap, std::size_t next, PipelineRank& rank) const {
+    std::vector<Interval> own, moving;
     Seconds ready = gap.start;  // when all it waits for was there
     for (const OpIndex before : program_[next].after) {
       const Op& op = program_[before.value()];
@@ -81,35 +104,40 @@ class RankView {
     Seconds at = gap.start;
     const Seconds until = std::min(ready, gap.end);
     while (at < until) {
-      const auto [kind, end] = piece(at, until, own, moving);
-      split(all, {at, end}, kind);
+      const auto [cause, end] = piece(at, until, own, moving);
+      if (cause == Cause::OwnCollective)
+        rank.busy += end - at;
+      else
+        split(rank, {at, end}, cause == Cause::Transfer ? &Idle::transfer : &Idle::neighbour);
       at = end;
     }
-    if (until < gap.end) split(all, {until, gap.end}, &Idle::other);  // ready, but not issued yet
+    if (until < gap.end) split(rank, {until, gap.end}, &Idle::other);
   }
 
+  enum class Cause { OwnCollective, Transfer, Neighbour };
+
   /// What the time from `at` on is, and to when.
-  static std::pair<Seconds Idle::*, Seconds> piece(Seconds at, Seconds until,
-                                                   const std::vector<Interval>& own,
-                                                   const std::vector<Interval>& moving) {
+  static std::pair<Cause, Seconds> piece(Seconds at, Seconds until, const std::vector<Interval>& own,
+                                         const std::vector<Interval>& moving) {
     Seconds next = until;
-    for (const auto& [list, kind] : {std::pair(&own, &Idle::other), std::pair(&moving, &Idle::transfer)}) {
+    for (const auto& [list, cause] :
+         {std::pair(&own, Cause::OwnCollective), std::pair(&moving, Cause::Transfer)}) {
       for (const Interval& interval : *list) {
-        if (interval.start <= at && at < interval.end) return {kind, std::min(next, interval.end)};
+        if (interval.start <= at && at < interval.end) return {cause, std::min(next, interval.end)};
         if (interval.start > at) next = std::min(next, interval.start);
       }
     }
-    return {&Idle::neighbour, next};
+    return {Cause::Neighbour, next};
   }
 
   /// Adds an interval, cut where the rank's phases change.
-  void split(std::array<Idle, PipelinePhaseCount>& all, Interval part, Seconds Idle::*kind) const {
+  void split(PipelineRank& rank, Interval part, Seconds Idle::*kind) const {
     const Seconds cool = std::max(last_forward_end_, std::min(first_backward_, part.end));
     const Seconds warm_end = std::clamp(first_backward_, part.start, part.end);
     const Seconds cool_start = std::clamp(cool, warm_end, part.end);
-    all[static_cast<std::size_t>(PipelinePhase::WarmUp)].*kind += warm_end - part.start;
-    all[static_cast<std::size_t>(PipelinePhase::Steady)].*kind += cool_start - warm_end;
-    all[static_cast<std::size_t>(PipelinePhase::CoolDown)].*kind += part.end - cool_start;
+    rank.idle[static_cast<std::size_t>(PipelinePhase::WarmUp)].*kind += warm_end - part.start;
+    rank.idle[static_cast<std::size_t>(PipelinePhase::Steady)].*kind += cool_start - warm_end;
+    rank.idle[static_cast<std::size_t>(PipelinePhase::CoolDown)].*kind += part.end - cool_start;
   }
 
   const std::vector<Op>& program_;
@@ -151,13 +179,12 @@ std::optional<PipelineMetrics> pipeline_metrics(const Schedule& schedule, const 
     whole = {std::min(whole.start, view.first_start()), std::max(whole.end, view.last_end())};
   const double share = 1 / static_cast<double>(views.size());
   for (const RankView& view : views) {
-    PipelineRank rank{view.first_start(), view.last_end(), view.busy(), {}, view.idle(whole)};
+    PipelineRank rank = view.usage(whole);
     const Seconds span = rank.last_end - rank.first_start;
-    rank.internal_idle = span - rank.busy;
     metrics.max_rank_span = std::max(metrics.max_rank_span, span);
     metrics.mean_busy += rank.busy * share;
     add_mean(metrics.idle, rank.idle, share);
-    metrics.ranks.push_back(rank);
+    metrics.ranks.push_back(std::move(rank));
   }
   metrics.makespan = whole.end - whole.start;
   if (metrics.mean_busy <= Seconds(0)) return std::nullopt;

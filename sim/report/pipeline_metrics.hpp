@@ -17,7 +17,7 @@ namespace syncline {
 enum class PipelinePhase : std::uint8_t { WarmUp, Steady, CoolDown };
 constexpr std::size_t PipelinePhaseCount = 3;
 
-/// Time without compute, by what the next block waited for.
+/// Time in which a rank does nothing of the pipeline, by what the next block waited for.
 struct Idle {
   Seconds neighbour;  // another rank's compute: what the block needs is not made yet, or is not taken off
                       // this rank's hands (blocking sends)
@@ -28,9 +28,11 @@ struct Idle {
 
 struct PipelineRank {
   Seconds first_start, last_end;  // of forward and backward compute
-  Seconds busy;
+  Seconds busy;                   // compute, and collectives that it waits for within a block (tensor parallelism)
   Seconds internal_idle;                      // last end − first start − busy
   std::array<Idle, PipelinePhaseCount> idle;  // over the whole makespan, ends included
+  int peak_activations = 0;       // most microbatches held at once, of all chunks together: from the start of
+                                  // their forward to the end of their whole backward or W
 };
 
 /// Of forward and backward compute alone: gradient reductions and the optimizer after it are not looked at.

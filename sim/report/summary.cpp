@@ -281,6 +281,8 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.step_time = result.step_time;
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
   if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule));
+  if (auto pipeline = pipeline_metrics(schedule, result.timeline); pipeline && pipeline->stages > 1)
+    run.pipeline = std::move(pipeline);
   run.memory = summarise_memory(result, schedule, cluster.device.memory);
   run.busiest_links = busiest_links(result, topology);
   run.link_kinds = summarise_link_kinds(result, topology);

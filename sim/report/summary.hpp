@@ -12,6 +12,7 @@
 #include "sim/device/cluster.hpp"
 #include "sim/report/claims.hpp"
 #include "sim/report/metrics.hpp"
+#include "sim/report/pipeline_metrics.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/timeline/result.hpp"
 
@@ -103,6 +104,7 @@ struct RunSummary {
   Seconds step_time;
   Throughput throughput;
   std::optional<Metrics> metrics;     // none when the run kept no timeline
+  std::optional<PipelineMetrics> pipeline;   // of a pipeline of two stages or more, with a timeline
   std::optional<MemorySummary> memory;
   std::vector<LinkSummary> busiest_links;    // by utilisation, at most five
   std::vector<LinkKindSummary> link_kinds;

@@ -58,6 +58,27 @@ void add_memory(Json& object, const std::optional<MemorySummary>& memory) {
   object["out_of_memory_op"] = over ? Json(memory->out_of_memory_op) : Json(nullptr);
 }
 
+Json idle_json(const Idle& idle) {
+  return {{"neighbour_s", number(idle.neighbour)}, {"transfer_s", number(idle.transfer)}, {"other_s", number(idle.other)}};
+}
+
+Json pipeline_json(const PipelineMetrics& pipeline) {
+  Json ranks = Json::array();
+  for (const PipelineRank& rank : pipeline.ranks)
+    ranks.push_back({{"busy_s", number(rank.busy)},
+                     {"internal_idle_s", number(rank.internal_idle)},
+                     {"peak_activations", rank.peak_activations}});
+  return {{"stages", pipeline.stages},
+          {"max_rank_span_s", number(pipeline.max_rank_span)},
+          {"ideal_s", number(pipeline.mean_busy)},
+          {"bubble_s", number(pipeline.bubble())},
+          {"bubble_by_cause",
+           {{"warm_up", idle_json(pipeline.idle[0])},
+            {"steady", idle_json(pipeline.idle[1])},
+            {"cool_down", idle_json(pipeline.idle[2])}}},
+          {"ranks", ranks}};
+}
+
 Json links_json(const std::vector<LinkSummary>& links) {
   Json list = Json::array();
   for (const LinkSummary& link : links)
@@ -170,6 +191,7 @@ std::string summary_json(const RunSummary& run) {
     const std::optional<double> value = metric.value(run);
     object[std::string(metric.json_key)] = metric.unit == MetricUnit::Size ? bytes(value) : number(value);
   }
+  object["pipeline"] = run.pipeline ? pipeline_json(*run.pipeline) : Json(nullptr);
   add_memory(object, run.memory);
   object["busiest_links"] = links_json(run.busiest_links);
   object["link_kinds"] = link_kinds_json(run.link_kinds);

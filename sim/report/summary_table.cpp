@@ -7,6 +7,7 @@
 #include "sim/core/printable.hpp"
 #include "sim/core/units.hpp"
 #include "sim/report/metric_table.hpp"
+#include "sim/report/pipeline_text.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/report/text.hpp"
 
@@ -72,6 +73,17 @@ std::string result_table(const RunSummary& run) {
     add("timeline", run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
   }
   return aligned(rows, "ll") + (run.metrics && run.ranks > 1 ? "  (times are means over ranks)\n" : "");
+}
+
+std::string pipeline_table(const PipelineMetrics& pipeline) {
+  const TimeText time = [](Seconds value) { return to_text(value); };
+  std::vector<int> peaks;
+  for (const PipelineRank& rank : pipeline.ranks) peaks.push_back(rank.peak_activations);
+  const auto [least, most] = std::ranges::minmax(peaks);
+  std::string text = heading(fmt::format("Pipeline of {} stages: {} from the first forward to the last backward", pipeline.stages,
+                                         to_text(pipeline.makespan)));
+  text += "  " + bubble_line(pipeline, time) + "\n" + bubble_table(pipeline, time);
+  return text + fmt::format("  peak activations of a rank: {} to {} microbatches of a chunk\n", least, most);
 }
 
 std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
@@ -215,6 +227,7 @@ std::string summary_table(const RunSummary& run) {
                   Columns) + "\n";
   text += input_text(run.context) + "\n";
   text += result_table(run);
+  if (run.pipeline) text += pipeline_table(*run.pipeline);
   for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);
   if (run.memory) text += memory_table(*run.memory, run.ranks);
   text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) + expectation_table(run);

@@ -67,6 +67,10 @@ TEST_CASE("every figure of a small run is the one on paper") {
     CHECK(*metric_value(run, row.metric) == Approx(row.expected));
     tested.insert(row.metric);
   }
+  for (const char* of_pipelines : {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations"}) {
+    CHECK_FALSE(metric_value(run, of_pipelines).has_value());  // this run has none
+    tested.insert(of_pipelines);
+  }
   const auto names = metric_names();
   CHECK(tested == std::set<std::string>(names.begin(), names.end()));
   CHECK(run.nodes == 2);

@@ -119,6 +119,9 @@ class Pipeline : public Subcommand {
     app.add_option("--weight-order", weight_order_, "ZB-H1, ZB-H2: which of the held-back W comes first")
         ->transform(CLI::CheckedTransformer(std::map<std::string, WeightOrder>{
             {"oldest-first", WeightOrder::OldestFirst}, {"newest-first", WeightOrder::NewestFirst}}));
+    app.add_flag("--split-backward", split_backward_,
+                 "ZB-H1, ZB-H2: every backward in two halves, as in the paper; else adjacent halves are one, as "
+                 "its runtime has them");
     CLI::Option* from_order =
         app.add_option("--from-order", from_order_,
                        "Take the order from a file: a line a rank, such as \"0F0 0F1 0B0 0B1\"")
@@ -197,6 +200,7 @@ class Pipeline : public Subcommand {
     if (blocking_) transfers_.mode = TransferMode::Blocking;
     if (!memory_.empty()) request_.memory = {memory_[0], memory_[1], memory_[2]};
     request_.weight_order = weight_order_;
+    request_.merge_backward = !split_backward_;
     if (!memory_limit_.empty()) request_.memory_limit = read_memory_limit();
   }
 
@@ -343,7 +347,7 @@ class Pipeline : public Subcommand {
     spdlog::info("{} written: {}", csv_, describe(csv));
   }
 
-  bool list_ = false, blocking_ = false, order_ = false, json_ = false;
+  bool list_ = false, blocking_ = false, split_backward_ = false, order_ = false, json_ = false;
   std::vector<std::string> schedules_, forward_, input_, weight_;
   std::vector<double> memory_;
   std::string fused_, comm_, bytes_, bandwidth_, memory_limit_;

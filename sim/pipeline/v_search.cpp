@@ -8,8 +8,8 @@ namespace syncline::pipeline {
 namespace {
 
 constexpr int Blocks = 200;
-constexpr long Effort = 2'000'000;  // actions planned after building blocks, roughly
-constexpr long Budget = 1'000'000;  // actions timed for each candidate
+constexpr long Effort = 1'200'000;  // actions planned after building blocks, roughly
+constexpr long Budget = 2'000'000;  // actions timed for each candidate
 
 std::optional<std::string> refuse(const Request& request) {
   return search::refuse_memory(request, 2);
@@ -22,6 +22,7 @@ Order make(const Request& request) {
   for (const Generator& known : {zb_v(), zb_v_handcrafted(), v_half(), v_min(), one_forward_one_backward_v()})
     if (known.refuse == nullptr || !known.refuse(request)) candidates.offer(known.make(request));
   candidates.offer_guided(search::v_blocks(task, Blocks), Effort);
+  if (candidates.empty()) candidates.offer(search::list_schedule(task, search::one_at_a_time(task)));
   return candidates.best(Budget);
 }
 

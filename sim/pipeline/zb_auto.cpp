@@ -37,13 +37,6 @@ std::vector<Guide> guides(const Task& task) {
   return all;
 }
 
-Guide one_at_a_time(const Task& task) {
-  Guide guide;
-  guide.due.assign(task.path.size(), 0);
-  guide.most_in_flight.assign(task.stages, 1);
-  return guide;
-}
-
 std::optional<std::string> refuse(const Request& request) {
   return search::refuse_memory(request, 1);
 }
@@ -58,25 +51,23 @@ Order make(const Request& request) {
         *std::ranges::min_element(published, {}, [](const search::Plan& plan) { return plan.score().span; }));
   for (const search::Plan& plan : published) candidates.offer(plan);
   candidates.offer_guided(guides(task), Effort);
-  if (published.empty()) candidates.offer(search::list_schedule(task, one_at_a_time(task)));
+  if (candidates.empty()) candidates.offer(search::list_schedule(task, search::one_at_a_time(task)));
   return candidates.best(Budget);
 }
 
 }  // namespace
 
 Generator zb_auto() {
-  return {.name = "zb-auto",
-          .title = "ZB (searched)",
-          .summary =
-              "searched for the given times: the shortest found within the memory limit; ZB-1p and ZB-2p are "
-              "limits of "
-              "p and 2p",
-          .accepts = "any p, any m; a memory limit of at least 1",
-          .source = "Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1",
-          .placement = Placement::Loop,
-          .searched = true,
-          .refuse = refuse,
-          .make = make};
+  return {
+      .name = "zb-auto",
+      .title = "ZB (searched)",
+      .summary = "the shortest found for the given times and memory; ZB-1p and ZB-2p with limits of p and 2p",
+      .accepts = "any p, any m; a memory limit of at least 1",
+      .source = "Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1",
+      .placement = Placement::Loop,
+      .searched = true,
+      .refuse = refuse,
+      .make = make};
 }
 
 }  // namespace syncline::pipeline

@@ -27,6 +27,7 @@ Order make(const Request& request) {
     candidates.set_baseline(*std::ranges::min_element(published, {}, &search::Plan::longest_idle));
   for (const search::Plan& plan : published) candidates.offer(plan);
   candidates.offer_guided(search::v_blocks(task, Blocks), Effort);
+  if (candidates.empty()) candidates.offer(search::list_schedule(task, search::one_at_a_time(task)));
   return candidates.best(Budget);
 }
 

@@ -217,6 +217,17 @@ TEST_CASE("a searched schedule keeps its limit, whatever the times, and is the s
   }
 }
 
+TEST_CASE("the least memory, one microbatch at a time, is enough for every schedule") {
+  for (const std::string_view name : {"zb-auto", "zb-v", "v-search"})
+    for (const ActivationMemory memory : {ActivationMemory{1, 0, -1}, ActivationMemory{2, -1, -1}}) {
+      const Generator& made_by = generator(name);
+      CAPTURE(name);
+      Request request = equal_times(6, 9, made_by.default_chunks);
+      request.memory = memory;
+      CHECK(within_limit(make_order(made_by, request), request));
+    }
+}
+
 TEST_CASE("v-search takes no longer than V-Min, V-Half and ZB-V where their memory is allowed") {
   for (const StageTimes& stage : {StageTimes{}, StageTimes{Seconds(10), Seconds(12), Seconds(7)}})
     for (const int p : {3, 4, 6}) {

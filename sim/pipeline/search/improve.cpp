@@ -1,6 +1,6 @@
 #include "sim/pipeline/search/improve.hpp"
 
-#include <algorithm>
+#include <limits>
 
 #include "sim/core/random.hpp"
 #include "sim/pipeline/search/sequences.hpp"
@@ -45,9 +45,12 @@ class Improver {
   }
 
  private:
-  bool time() {
-    budget_ -= now_.actions();
-    return now_.update();
+  bool time(double most = std::numeric_limits<double>::infinity()) {
+    const long before = now_.timed();
+    const bool timed = now_.update(most);
+    budget_ -= now_.timed() - before +
+               now_.actions() / 8;  // forgetting an action costs about an eighth of timing it
+    return timed;
   }
 
   // To where no action of the critical path gains by going earlier, nor the one before it by going later.
@@ -72,7 +75,7 @@ class Improver {
   }
 
   bool gain(int rank, int from, int to, Cost& cost) {
-    if (!move(rank, from, to)) return false;
+    if (!move(rank, from, to, cost.makespan * (1 + Rounding))) return false;
     if (const Cost moved(now_); moved.less(cost)) {
       cost = moved;
       return true;
@@ -81,11 +84,12 @@ class Improver {
     return false;
   }
 
-  // False, and nothing moved, where the result cannot run within the limit; times are void then.
-  bool move(int rank, int from, int to) {
+  // False, and nothing moved, where the result cannot run within the limit and `most` time; times are void
+  // then.
+  bool move(int rank, int from, int to, double most = std::numeric_limits<double>::infinity()) {
     if (to < 0 || to >= now_.size(rank)) return false;
     now_.move(rank, from, to);
-    if (task_.within(now_.peak(rank)) && time()) return true;
+    if (task_.within(now_.peak(rank)) && time(most)) return true;
     now_.move(rank, to, from);
     return false;
   }

@@ -118,4 +118,11 @@ Plan list_schedule(const Task& task, const Guide& guide) {
   return ListSchedule(task, guide).run();
 }
 
+Guide one_at_a_time(const Task& task) {
+  Guide guide;
+  guide.due.assign(task.path.size(), 0);
+  guide.most_in_flight.assign(task.stages, 1);
+  return guide;
+}
+
 }  // namespace syncline::pipeline::search

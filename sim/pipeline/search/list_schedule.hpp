@@ -28,4 +28,7 @@ struct Guide {
 /// names the rank, the guide chooses among the steps that could start there before that.
 [[nodiscard]] Plan list_schedule(const Task& task, const Guide& guide);
 
+/// One microbatch after another: slow, and within every limit that refuse_memory() accepts.
+[[nodiscard]] Guide one_at_a_time(const Task& task);
+
 }  // namespace syncline::pipeline::search

@@ -6,9 +6,7 @@ namespace syncline::pipeline::search {
 
 Sequences::Sequences(const Task& task, const Order& order) : task_(&task) {
   const std::size_t count = 3 * static_cast<std::size_t>(task.stages) * task.microbatches;
-  times_.resize(count);
-  memory_.resize(count);
-  inputs_.resize(count);
+  fixed_.resize(count);
   ends_.resize(count);
   places_.resize(count);
   for (int step = 0; step < 2 * task.stages; ++step)
@@ -25,19 +23,23 @@ Sequences::Sequences(const Task& task, const Order& order) : task_(&task) {
       sequence.push_back(number(W(stage, microbatch)));
     }
   }
+  for (const auto& sequence : ranks_) {
+    double& work = work_.emplace_back(0);
+    for (const int a : sequence) work += fixed_[a].time;
+  }
 }
 
 void Sequences::add_step(int step, int microbatch) {
   const Task::Step& s = task_->path[step];
   const int a = step * task_->microbatches + microbatch;
-  times_[a] = s.time;
-  memory_[a] = s.backward ? task_->memory.backward_input : task_->memory.forward;
-  if (step > 0) inputs_[a] = {a - task_->microbatches, s.hop};
-  if (!s.backward) return;
-  const int weight = number(W(s.stage, microbatch));
-  times_[weight] = s.weight;
-  memory_[weight] = task_->memory.backward_weight;
-  inputs_[weight] = {a, 0};
+  Fixed& fixed = fixed_[a];
+  fixed = {s.time, s.backward ? task_->memory.backward_input : task_->memory.forward, s.hop, None, s.rank,
+           None};
+  if (step > 0) fixed.input = a - task_->microbatches;
+  if (step + 1 < 2 * task_->stages && task_->path[step + 1].rank != s.rank)
+    fixed.wakes = task_->path[step + 1].rank;
+  if (s.backward)
+    fixed_[number(W(s.stage, microbatch))] = {s.weight, task_->memory.backward_weight, 0, a, s.rank, None};
 }
 
 int Sequences::number(const Action& action) const {
@@ -62,13 +64,14 @@ void Sequences::move(int rank, int from, int to) {
     std::rotate(at + to, at + from, at + from + 1);
 }
 
-bool Sequences::update() {
+bool Sequences::update(double most) {
   constexpr double NotYet = -1;
   std::ranges::fill(ends_, NotYet);
   std::vector<std::size_t> next(ranks_.size(), 0);
   std::vector<double> now(ranks_.size(), 0);
   std::vector<int> awake(ranks_.size());
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) awake[rank] = static_cast<int>(rank);
+  std::vector<double> left = work_;
   std::size_t done = 0;
   while (!awake.empty()) {
     const int rank = awake.back();
@@ -76,30 +79,29 @@ bool Sequences::update() {
     const std::vector<int>& sequence = ranks_[rank];
     for (; next[rank] < sequence.size(); ++next[rank], ++done) {
       const int a = sequence[next[rank]];
-      const Input& input = inputs_[a];
+      const Fixed& fixed = fixed_[a];
       double start = now[rank];
-      if (input.action != None) {
-        if (ends_[input.action] == NotYet) break;
-        start = std::max(start, ends_[input.action] + input.lag);
+      if (fixed.input != None) {
+        if (ends_[fixed.input] == NotYet) break;
+        start = std::max(start, ends_[fixed.input] + fixed.lag);
       }
       places_[a] = static_cast<int>(next[rank]);
-      now[rank] = ends_[a] = start + times_[a];
-      // The next step may be what its rank waits for.
-      const int step = a / task_->microbatches;
-      if (step + 1 >= 2 * task_->stages) continue;
-      const int other = task_->path[step + 1].rank;
-      if (other != rank && next[other] < ranks_[other].size() &&
+      now[rank] = ends_[a] = start + fixed.time;
+      ++timed_;
+      if (now[rank] + (left[rank] -= fixed.time) > most) return false;
+      const int other = fixed.wakes;
+      if (other != None && next[other] < ranks_[other].size() &&
           ranks_[other][next[other]] == a + task_->microbatches)
         awake.push_back(other);
     }
   }
-  if (done < times_.size()) return false;
+  if (done < fixed_.size()) return false;
   score_ = {};
   sum_of_ends_ = 0;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const int first = ranks_[rank].front();
     score_.makespan = std::max(score_.makespan, now[rank]);
-    score_.span = std::max(score_.span, now[rank] - (ends_[first] - times_[first]));
+    score_.span = std::max(score_.span, now[rank] - (ends_[first] - fixed_[first].time));
     sum_of_ends_ += now[rank];
   }
   return true;
@@ -107,7 +109,7 @@ bool Sequences::update() {
 
 double Sequences::peak(int rank) const {
   double held = 0, most = 0;
-  for (const int a : ranks_[rank]) most = std::max(most, held += memory_[a]);
+  for (const int a : ranks_[rank]) most = std::max(most, held += fixed_[a].memory);
   return most;
 }
 
@@ -123,16 +125,14 @@ std::vector<Place> Sequences::critical() const {
     if (ends_[sequence.back()] > ends_[a]) a = sequence.back();
   std::vector<Place> places;
   while (a != None) {
-    const double start = ends_[a] - times_[a];
-    const int step = a / task_->microbatches;
-    const int rank =
-        step < 2 * task_->stages ? task_->path[step].rank : task_->path[step - 2 * task_->stages].rank;
+    const double start = ends_[a] - fixed_[a].time;
+    const int rank = fixed_[a].rank;
     const int at = places_[a];
     if (at > 0 && ends_[ranks_[rank][at - 1]] >= start - Rounding * ends_[a]) {
       places.push_back({rank, at});
       a = ranks_[rank][at - 1];
     } else {
-      a = inputs_[a].action;
+      a = fixed_[a].input;
     }
   }
   return places;

@@ -1,6 +1,7 @@
 // An order as numbers, quick to change and to time again.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "sim/pipeline/order.hpp"
@@ -21,10 +22,13 @@ class Sequences {
   /// Takes the action at `from` out and puts it where `to` is. Times are those of before until update().
   void move(int rank, int from, int to);
   [[nodiscard]] int size(int rank) const { return static_cast<int>(ranks_[rank].size()); }
-  [[nodiscard]] int actions() const { return static_cast<int>(times_.size()); }
+  [[nodiscard]] int actions() const { return static_cast<int>(fixed_.size()); }
 
-  /// Times everything. @returns false on a deadlock, which leaves no times
-  bool update();
+  /// Times everything. Gives up, and leaves no times, on a deadlock and as soon as the makespan must be above
+  /// `most`.
+  bool update(double most = std::numeric_limits<double>::infinity());
+  /// Actions timed by all updates.
+  [[nodiscard]] long timed() const { return timed_; }
   /// Of the last update; without the peak.
   [[nodiscard]] const Score& score() const { return score_; }
   /// Sum of the ranks' last ends: the smaller, the less is left to shorten.
@@ -44,19 +48,23 @@ class Sequences {
   void add_step(int step, int microbatch);
 
   static constexpr int None = -1;
-  struct Input {
-    int action = None;  // of another number; none: ready from the start
-    double lag = 0;
+  struct Fixed {
+    double time = 0, memory = 0;
+    double lag = 0;    // after its input's end
+    int input = None;  // what it needs besides the one before it on its rank
+    int rank = 0;
+    int wakes = None;  // a rank other than its own, whose action of the next step needs this one
   };
   const Task* task_;
-  std::vector<double> times_, memory_;  // by action
-  std::vector<Input> inputs_;           // by action
+  std::vector<Fixed> fixed_;  // by action
+  std::vector<double> work_;  // by rank: sum of its times
   std::vector<std::vector<int>> ranks_;
   // Of the last update.
   std::vector<double> ends_;  // by action
   std::vector<int> places_;   // by action, in its rank's sequence
   Score score_;
   double sum_of_ends_ = 0;
+  long timed_ = 0;
 };
 
 }  // namespace syncline::pipeline::search

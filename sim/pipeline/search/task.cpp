@@ -5,15 +5,6 @@
 #include <algorithm>
 
 namespace syncline::pipeline::search {
-namespace {
-
-int rank_of(int stage, int ranks, Placement placement) {
-  const int lap = stage / ranks, place = stage % ranks;
-  return placement == Placement::V && lap % 2 == 1 ? ranks - 1 - place : place;
-}
-
-}  // namespace
-
 Task make_task(const Request& request, Placement placement, std::optional<double> limit) {
   Task task;
   task.ranks = request.ranks;
@@ -25,7 +16,7 @@ Task make_task(const Request& request, Placement placement, std::optional<double
     const bool backward = q >= task.stages;
     const int stage = backward ? 2 * task.stages - 1 - q : q;
     const StageTimes& times = request.costs.stages[stage];
-    Task::Step step{stage, rank_of(stage, task.ranks, placement), backward, times.forward.si()};
+    Task::Step step{stage, rank_of_stage(placement, task.ranks, stage), backward, times.forward.si()};
     if (backward) step.time = times.backward_input.si(), step.weight = times.backward_weight.si();
     if (q > 0 && task.path.back().rank != step.rank) step.hop = request.costs.hop.si();
     task.path.push_back(step);

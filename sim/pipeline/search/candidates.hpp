@@ -26,6 +26,7 @@ class Candidates {
   /// @param effort  actions planned, roughly
   void offer_guided(std::span<const Guide> guides, long effort);
 
+  [[nodiscard]] bool empty() const { return kept_.empty(); }
   /// The best after improve() has been at each that was kept; what it does not shorten is left as it was.
   /// @param budget  actions timed for each
   /// @pre something was kept

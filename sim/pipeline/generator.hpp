@@ -53,6 +53,7 @@ struct Generator {
   int default_chunks = 1, least_chunks = 1, most_chunks = 1;
   bool searched = false;  // the order depends on the times
   bool takes_group_size = false;
+  bool takes_weight_order = false;
   /// Why it cannot be made, with the nearest that can ("needs m ≥ 2p − 1 = 7, not 4; try --microbatches 7");
   /// nothing when it can. Called after the common checks (positive counts, chunks in range).
   std::optional<std::string> (*refuse)(const Request&) = nullptr;

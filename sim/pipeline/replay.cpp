@@ -41,8 +41,8 @@ class Player {
 
   Replay take() { return std::move(result_); }
 
-  /// Of a run that came to a halt.
-  [[nodiscard]] std::string cycle() const {
+  /// Ranks that wait for each other, of a run that came to a halt.
+  [[nodiscard]] std::vector<int> cycle_ranks() const {
     std::vector<int> path;
     int rank = 0;
     while (next_[static_cast<std::size_t>(rank)] == order_.ranks[static_cast<std::size_t>(rank)].size())
@@ -52,8 +52,12 @@ class Player {
       rank = missing_input(rank)->rank;
     }
     path.erase(path.begin(), std::ranges::find(path, rank));
+    return path;
+  }
+
+  [[nodiscard]] std::string cycle() const {
     std::string text;
-    for (const int waiting : path) {
+    for (const int waiting : cycle_ranks()) {
       const Where input = *missing_input(waiting);
       text += fmt::format("{}rank {} waits in {} for {} of rank {}{}", text.empty() ? "" : "\n", waiting,
                           to_text(block_at(next_at(waiting))), to_text(block_at(input)), input.rank,
@@ -206,6 +210,12 @@ std::string deadlock(const Order& order) {
   const Costs costs = uniform_costs(order.stages, {});
   Player player(order, costs);
   return player.run() ? "" : player.cycle();
+}
+
+std::vector<int> deadlocked_ranks(const Order& order) {
+  const Costs costs = uniform_costs(order.stages, {});
+  Player player(order, costs);
+  return player.run() ? std::vector<int>{} : player.cycle_ranks();
 }
 
 }  // namespace syncline::pipeline

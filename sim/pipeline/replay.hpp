@@ -62,5 +62,7 @@ struct Replay {
 /// The cycle of blocks that wait for each other, a line each ("rank 0 waits in 0F1 for 1B0 of rank 1, ...");
 /// empty when the order runs to its end.
 [[nodiscard]] std::string deadlock(const Order& order);
+/// The ranks of that cycle, in the same order.
+[[nodiscard]] std::vector<int> deadlocked_ranks(const Order& order);
 
 }  // namespace syncline::pipeline

@@ -57,6 +57,7 @@ Generator zb_h1() {
               "1F1B that fills its cool-down with weight gradients; a third of the bubble at 1F1B's memory",
           .accepts = "any p, any m",
           .source = "Qi et al., Zero Bubble Pipeline Parallelism (ICLR 2024), section 2.1; its quick start",
+          .takes_weight_order = true,
           .make = make};
 }
 

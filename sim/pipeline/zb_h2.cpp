@@ -20,6 +20,7 @@ Generator zb_h2() {
           .summary = "no bubble inside a rank's span at equal times; every rank holds 2p − 1 microbatches",
           .accepts = "any p, any m (the bubble closes from m ≥ 2p − 1 on)",
           .source = "Qi et al., Zero Bubble Pipeline Parallelism (ICLR 2024), section 2.2",
+          .takes_weight_order = true,
           .make = make};
 }
 

@@ -9,6 +9,7 @@
 #include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
 #include "sim/training/training.hpp"
+#include "tools/pipeline_run.hpp"
 
 namespace syncline {
 namespace {
@@ -80,10 +81,26 @@ Question read_schedule_question(std::string_view text, const std::string& file,
   return {file, std::nullopt, std::move(schedule), std::move(cluster)};
 }
 
+Schedule textbook_schedule(const TextbookPipeline& textbook) {
+  return lower_textbook(order_of(textbook), costs_of(textbook), *textbook.transfers,
+                        textbook.bytes.value_or(Bytes(0)))
+      .schedule;
+}
+
+Cluster cluster_of(const Scenario& scenario, const Schedule& schedule) {
+  if (!scenario.textbook) return cluster_for(schedule, scenario.topology, scenario.device);
+  const TextbookPipeline& textbook = *scenario.textbook;
+  if (textbook.topology) return cluster_for(schedule, *textbook.topology, ideal_device());
+  const PipelineTransfers transfers{*textbook.transfers, textbook.bytes.value_or(Bytes(0)),
+                                    textbook.bandwidth};
+  return pipeline_cluster(schedule.world_size(), transfers, textbook.hop);
+}
+
 }  // namespace
 
 Schedule make_schedule(const Scenario& scenario) {
-  Schedule schedule = training_schedule(scenario.job, scenario.device);
+  Schedule schedule = scenario.textbook ? textbook_schedule(*scenario.textbook)
+                                        : training_schedule(scenario.job, scenario.device);
   schedule.name = scenario.name;
   return schedule;
 }
@@ -103,7 +120,7 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
   Schedule schedule = make_schedule(scenario);
   const std::vector<std::string> wrong = check_schedule(schedule);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
-  Cluster cluster = cluster_for(schedule, scenario.topology, scenario.device);
+  Cluster cluster = cluster_of(scenario, schedule);
   return {file, std::move(scenario), std::move(schedule), std::move(cluster)};
 }
 

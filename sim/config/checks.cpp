@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -19,26 +18,6 @@ constexpr std::int64_t MostTokens = 100'000'000'000;  // of a microbatch
 
 // A step with more ops than this on one rank is more than memory holds.
 constexpr std::int64_t MostMicrobatches = 10000;
-
-/// "56 or 64": the multiples of `step` on both sides of `value`.
-std::string multiples_near(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
-}
-
-/// "4 or 8": the divisors of `whole` on both sides of `value`.
-std::string divisors_near(std::int64_t value, std::int64_t whole) {
-  std::int64_t below = 1;
-  std::int64_t above = whole;
-  for (std::int64_t i = 1; i * i <= whole; ++i) {
-    if (whole % i != 0) continue;
-    for (const std::int64_t divisor : {i, whole / i}) {
-      if (divisor < value) below = std::max(below, divisor);
-      if (divisor > value) above = std::min(above, divisor);
-    }
-  }
-  return value > whole ? fmt::format("{}", whole) : fmt::format("{} or {}", below, above);
-}
 
 /// One count that must divide another, both by their path below the block.
 struct Division {
@@ -56,34 +35,6 @@ bool check_divides(const Division& d, const ConfigNode& root, std::string_view p
              fmt::format("\"{}\" is {}, which does not divide {}{} ({}); try {}{}", path, d.part_value,
                          prefix, d.whole, d.whole_value, divisors_near(d.part_value, d.whole_value), d.hint));
   return false;
-}
-
-/// Ranks that share every layer: each has whole heads, and an equal part of the rest.
-void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
-  const ModelSpec& model = scenario.job.model;
-  const TrainingShape& shape = scenario.job.shape;
-  struct Part {
-    std::string_view path;
-    std::int64_t count;
-  };
-  std::vector<Part> parts{{"model.heads", model.heads},
-                          {"model.kv-heads", model.kv_heads},
-                          {"model.ffn", model.ffn},
-                          {"model.vocabulary", model.vocabulary}};
-  if (shape.sequence_parallel) parts.push_back({"batch.sequence", shape.sequence});
-  std::int64_t common = 0;
-  for (const Part& part : parts) common = std::gcd(common, part.count);
-  const int ranks = shape.tensor_parallel;
-  for (const Part& part : parts) {
-    if (part.count % ranks == 0) continue;
-    return errors.add(place_of(root, "parallel.tp"),
-                      fmt::format("\"parallel.tp\" is {}, which does not divide {} ({}); try {}", ranks,
-                                  part.path, part.count, divisors_near(ranks, common)));
-  }
-  if (ranks > 1)
-    errors.add(
-        place_of(root, "parallel.tp"),
-        fmt::format("\"parallel.tp\" is {}, but fsdp is simulated without tensor parallelism; try 1", ranks));
 }
 
 }  // namespace
@@ -136,15 +87,6 @@ void check_topology(const TopologySpec& topology, const ConfigNode& root, std::s
 
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
-  const int accelerators = scenario.topology.accelerators;
-  if (job.data_parallel > accelerators)
-    errors.add(
-        place_of(root, "parallel.dp"),
-        fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
-                    "topology.accelerators to {}",
-                    job.data_parallel, accelerators, job.data_parallel));
-
-  check_tensor_parallel(scenario, root, errors);
   if (job.model.position == Position::Learned && job.shape.sequence > job.model.max_sequence)
     errors.add(place_of(root, "batch.sequence"),
                fmt::format("\"batch.sequence\" is {}, more than model.max-sequence ({}); try {}",
@@ -179,6 +121,32 @@ void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& e
                fmt::format("\"precision.compute\" is {}, for which device {} has no peak rate; it has {}",
                            name_of(job.shape.compute), scenario.device.name, fmt::join(known, ", ")));
   }
+}
+
+std::string multiples_near(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
+}
+
+std::string divisors_near(std::int64_t value, std::int64_t whole) {
+  std::int64_t below = 1;
+  std::int64_t above = whole;
+  for (std::int64_t i = 1; i * i <= whole; ++i) {
+    if (whole % i != 0) continue;
+    for (const std::int64_t divisor : {i, whole / i}) {
+      if (divisor < value) below = std::max(below, divisor);
+      if (divisor > value) above = std::min(above, divisor);
+    }
+  }
+  return value > whole ? fmt::format("{}", whole) : fmt::format("{} or {}", below, above);
+}
+
+std::string in_keys(std::string reason, const KeyOfFlag& keys) {
+  for (const auto& [flag, key] : keys) {
+    const std::size_t at = reason.find(flag);
+    if (at != std::string::npos) reason.replace(at, flag.size(), key);
+  }
+  return reason;
 }
 
 }  // namespace syncline

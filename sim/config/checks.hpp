@@ -1,7 +1,11 @@
 // Checks over several fields of a scenario, each with a value that would do.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/config/document.hpp"
 #include "sim/config/scenario.hpp"
@@ -15,7 +19,28 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
 /// Builds the topology to see whether it can be built, when the counts fit.
 void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
                     ConfigErrors& errors);
-/// Ranks against accelerators, batch against ranks, precision against device.
+/// Batch against ranks, sequence against model, precision against device.
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
+
+/// What sharding allows; ranks of a replica, before there are data-parallel ones: no more than accelerators,
+/// and a divisor of them where the file leaves parallel.dp open.
+void check_replica(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
+/// Ranks against accelerators, and what the model's shape allows.
+void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
+/// What the pipeline's schedule accepts, and the ops of a step.
+/// @pre the job's gradient_accumulation is known
+void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
+
+// --- values that would do, for messages ---
+
+/// "56 or 64": the multiples of `step` on both sides of `value`.
+[[nodiscard]] std::string multiples_near(std::int64_t value, std::int64_t step);
+/// "4 or 8": the divisors of `whole` on both sides of `value`.
+[[nodiscard]] std::string divisors_near(std::int64_t value, std::int64_t whole);
+
+/// Flags of `syncline pipeline` with the keys that stand for them in a file.
+using KeyOfFlag = std::vector<std::pair<std::string_view, std::string_view>>;
+/// A schedule's reason in the words of a file: "try --microbatches 8" becomes "try pipeline.microbatches 8".
+[[nodiscard]] std::string in_keys(std::string reason, const KeyOfFlag& keys);
 
 }  // namespace syncline

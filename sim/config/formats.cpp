@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/config/format_parts.hpp"
 #include "sim/core/units.hpp"
 #include "sim/report/metric_table.hpp"
 
@@ -21,15 +22,10 @@ Fields fields_of(Expectation& expectation);
 
 namespace {
 
-// Above these a file asks for something else than its author meant, and for all the memory there is.
-constexpr Limits Accelerators{.low = 1, .high = 262144};
 constexpr Limits Levels{.low = 0, .high = 6};
 constexpr Limits Ports{.low = 2, .high = 65536};
 constexpr Limits Dimensions{.low = 1, .high = 6};
-constexpr Limits Layers{.low = 1, .high = 10000};
 constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
-constexpr Limits Sequences{.low = 1, .high = 100000000};
-constexpr Limits Ahead{.low = 0, .high = 10000};
 constexpr Limits Oversubscriptions{.low = 1e-6, .high = 1e6};
 constexpr Limits Clock{.low = 1e-6, .high = 1.2};  // a boost over the clock that was measured at
 constexpr Limits Units{.low = 1, .high = 1000000};
@@ -39,29 +35,6 @@ constexpr Limits HalfSize{.low = 0, .high = 1e9};
 constexpr Limits AnyFigure{.low = -1e30, .high = 1e30};
 constexpr Limits PositiveFigure{.low = 0, .high = 1e30, .above_low = true};
 constexpr Limits Tolerance{.low = 0, .high = 1e30};
-
-template <class Enum>
-Names<Enum> schedule_names() {
-  Names<Enum> names;
-  for (const std::string& name : names_of<Enum>()) names.emplace_back(name, *value_of<Enum>(name));
-  return names;
-}
-
-/// The version of the format; refused when it is not ours.
-Field version_field(bool required_and_printed) {
-  const std::string expects = fmt::format("{}, the version that this program reads", ConfigVersion);
-  const auto read = [expects](const ConfigValue& value) {
-    const ConfigNode& node = value.node;
-    if (node.kind != ConfigNode::Kind::Scalar || node.text != std::to_string(ConfigVersion))
-      value.fail(
-          fmt::format("expected {}{}", expects,
-                      node.kind == ConfigNode::Kind::Scalar ? fmt::format(", not \"{}\"", node.text) : ""));
-  };
-  const auto write = [required_and_printed] {
-    return required_and_printed ? scalar_node(std::to_string(ConfigVersion)) : ConfigNode{};
-  };
-  return {"version", required_and_printed, {fmt::format("\"version: {}\"", ConfigVersion), read, write}};
-}
 
 // --- topology ---
 
@@ -171,27 +144,6 @@ Codec tile_codec(int& rows, int& columns) {
 
 // --- scenario ---
 
-/// A field that can have one value so far.
-Field constant_field(std::string_view key, const std::string& word) {
-  return {key, true,
-          word_codec(
-              {word}, [](std::size_t) {}, []() -> std::size_t { return 0; })};
-}
-
-/// A word kept as it is.
-Codec kept_word_codec(std::string& word, const std::vector<std::string>& words) {
-  return word_codec(
-      words, [&word, words](std::size_t i) { word = words[i]; },
-      [&word, words] { return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin()); });
-}
-
-/// A count whose 0 means "not given", and is not printed.
-Codec given_count_codec(int& count, Limits limits) {
-  Codec given = codec(count, limits);
-  given.write = [&count, write = given.write] { return count == 0 ? ConfigNode{} : write(); };
-  return given;
-}
-
 /// A value of a metric in its own unit: a time, a size, a rate of compute, or a plain number.
 Codec metric_value_codec(double& value, const std::string& metric, Limits limits) {
   // `use` gets the codec of that kind; the value passes through a quantity of its own.
@@ -211,6 +163,7 @@ Codec metric_value_codec(double& value, const std::string& metric, Limits limits
         return as(FlopPerSecond(value), limits, use);
       case MetricUnit::Share:
       case MetricUnit::TokenRate:
+      case MetricUnit::Count:
         return use(codec(value, limits));
     }
   };
@@ -375,44 +328,18 @@ Fields fields_of(Expectation& expectation) {
 }
 
 Fields fields_of(Scenario& scenario) {
-  TrainingShape& shape = scenario.job.shape;
-  FsdpOptions& fsdp = scenario.job.fsdp;
-  return {
-      version_field(true),
-      optional("name", scenario.name),
-      optional("question", scenario.question),
-      optional("source", scenario.source),
-      required("topology", scenario.topology),
-      required("device", scenario.device),
-      required("model", scenario.job.model),
-      optional_block("parallel", {optional("dp", scenario.job.data_parallel),
-                                  optional("tp", shape.tensor_parallel, Accelerators),
-                                  optional("sequence-parallel", shape.sequence_parallel)}),
-      required_block("batch", {required("global", scenario.global_batch, Sequences),
-                               optional("microbatch", shape.microbatch, Sequences),
-                               required("sequence", shape.sequence, Sequences)}),
-      optional_block("precision", {optional("compute", shape.compute, schedule_names<Precision>()),
-                                   optional("reduce", fsdp.reduce_precision, schedule_names<Precision>())}),
-      optional_block("sharding", {constant_field("kind", "fsdp"),
-                                  optional("forward-prefetch", fsdp.forward_prefetch, Ahead),
-                                  optional("backward-prefetch", fsdp.backward_prefetch, Ahead),
-                                  optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead),
-                                  optional("reshard-after-forward", fsdp.reshard_after_forward)}),
-      optional("recompute", shape.recompute,
-               Names<Recompute>{{"none", Recompute::None},
-                                {"selective", Recompute::Selective},
-                                {"selective-op", Recompute::SelectiveOp},
-                                {"full", Recompute::Full}}),
-      optional("kernels", shape.fusion,
-               Names<Fusion>{{"eager", Fusion::Eager}, {"compiled", Fusion::Compiled}}),
-      optional("attention", shape.attention,
-               Names<AttentionKernels>{{"flash", AttentionKernels::Flash},
-                                       {"unfused", AttentionKernels::Unfused}}),
-      optional("dropout", shape.dropout),
-      optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
-                             optional("seed", scenario.seed)}),
-      optional("published", scenario.published),
-      {"expect", false, expect_codec(scenario.expect)}};
+  Fields fields{version_field(true), optional("name", scenario.name), optional("question", scenario.question),
+                optional("source", scenario.source)};
+  const auto add = [&fields](Fields more) { fields.insert(fields.end(), more.begin(), more.end()); };
+  if (scenario.textbook)
+    add({optional("topology", scenario.textbook->topology), required("pipeline", *scenario.textbook)});
+  else
+    add(training_fields(scenario));
+  add({optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
+                              optional("seed", scenario.seed)}),
+       optional("published", scenario.published),
+       {"expect", false, expect_codec(scenario.expect)}});
+  return fields;
 }
 
 }  // namespace syncline

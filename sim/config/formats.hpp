@@ -13,6 +13,9 @@ constexpr int ConfigVersion = 1;  // of all formats
 [[nodiscard]] Fields fields_of(TopologySpec& topology);
 [[nodiscard]] Fields fields_of(Device& device);
 [[nodiscard]] Fields fields_of(ModelSpec& model);
+[[nodiscard]] Fields fields_of(TextbookPipeline& textbook);
+/// Of a scenario with a model, between what it asks and how it is run.
+[[nodiscard]] Fields training_fields(Scenario& scenario);
 [[nodiscard]] Fields fields_of(Scenario& scenario);
 
 }  // namespace syncline

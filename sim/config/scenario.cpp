@@ -8,6 +8,8 @@
 #include "sim/config/catalogue.hpp"
 #include "sim/config/checks.hpp"
 #include "sim/config/formats.hpp"
+#include "sim/config/kinds.hpp"
+#include "sim/pipeline/generator.hpp"
 
 namespace syncline {
 namespace {
@@ -25,17 +27,38 @@ void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors
     if (ConfigEntry* entry = root.find(catalogue.what)) resolve_block(entry->value, catalogue, from, errors);
 }
 
-/// What the file leaves open and other fields decide.
-void fill_in(Scenario& scenario) {
-  const auto name_inline = [](std::string& name) {
-    if (name.empty()) name = "inline";
-  };
-  name_inline(scenario.topology.name);
-  name_inline(scenario.device.name);
-  name_inline(scenario.job.model.name);
+void name_if_inline(std::string& name) {
+  if (name.empty()) name = "inline";
+}
+
+/// Checks a training run, and fills in what the file leaves open and other fields decide.
+void finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   TrainingJob& job = scenario.job;
-  if (job.data_parallel == 0) job.data_parallel = scenario.topology.accelerators;
+  check_model(job.model, root, "model.", errors);
+  check_replica(scenario, root, errors);
+  errors.throw_if_any();
+  for (std::string* name : {&scenario.topology.name, &scenario.device.name, &job.model.name})
+    name_if_inline(*name);
+  if (job.data_parallel == 0) job.data_parallel = scenario.topology.accelerators / job.model_parallel();
   if (job.model.head_size == 0) job.model.head_size = job.model.head_dim();
+  if (job.pipeline.chunks == 0)
+    job.pipeline.chunks = pipeline::find_generator(job.pipeline.schedule)->default_chunks;
+
+  check_parallel(scenario, root, errors);
+  check_job(scenario, root, errors);
+  check_topology(scenario.topology, root, "topology.", errors);
+  errors.throw_if_any();
+  job.gradient_accumulation =
+      static_cast<int>(scenario.global_batch / (job.data_parallel * job.shape.microbatch));
+  check_pipeline(scenario, root, errors);
+}
+
+void finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {
+  fill_in(textbook);
+  check_textbook(textbook, root, errors);
+  if (!textbook.topology) return;
+  name_if_inline(textbook.topology->name);
+  check_topology(*textbook.topology, root, "topology.", errors);
 }
 
 /// A block of a catalogue as a file of its own.
@@ -59,26 +82,30 @@ Scenario load_scenario(const std::string& file, const std::vector<Override>& ove
 
 Scenario parse_scenario(const std::string& text, const std::string& file,
                         const std::vector<Override>& overrides) {
+  const fs::path folder = fs::path(file).parent_path();
   ConfigErrors errors;
   ConfigNode root = parse_yaml_map(text, file, errors);
   for (const Override& change : overrides) apply_override(root, change, errors);
-  resolve_blocks(root, fs::path(file).parent_path(), errors);
 
   Scenario scenario;
   scenario.file = file;
   scenario.name = fs::path(file).stem().string();
   scenario.job.data_parallel = 0;  // all accelerators, unless given
+  if (is_textbook(root)) scenario.textbook.emplace();
+  refuse_foreign_keys(root, errors);
+  resolve_blocks(root, folder, errors);
+  if (scenario.textbook && has_order(root)) {
+    scenario.textbook->order.emplace();
+    resolve_order(root.find("pipeline")->value, folder.string(), errors);
+  }
   read_fields({root, root.mark, "", errors}, fields_of(scenario));
   errors.throw_if_any();
 
-  check_model(scenario.job.model, root, "model.", errors);
+  if (scenario.textbook)
+    finish_textbook(*scenario.textbook, root, errors);
+  else
+    finish_training(scenario, root, errors);
   errors.throw_if_any();
-  fill_in(scenario);
-  check_job(scenario, root, errors);
-  check_topology(scenario.topology, root, "topology.", errors);
-  errors.throw_if_any();
-  scenario.job.gradient_accumulation =
-      static_cast<int>(scenario.global_batch / (scenario.job.data_parallel * scenario.job.shape.microbatch));
   scenario.hash = fnv1a(show_scenario(scenario));
   return scenario;
 }

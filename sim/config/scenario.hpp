@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/config/document.hpp"
+#include "sim/config/textbook.hpp"
 #include "sim/device/device.hpp"
 #include "sim/report/claims.hpp"
-#include "sim/training/training.hpp"
 #include "sim/topology/spec.hpp"
+#include "sim/training/training.hpp"
 
 namespace syncline {
 
@@ -19,10 +21,14 @@ struct Scenario {
   std::string question;
   std::string source;
   std::uint64_t hash = 0;  // FNV-1a of the canonical form printed by `show`
+
+  // What is run: either a textbook pipeline, or the rest of this block.
+  std::optional<TextbookPipeline> textbook;
   TopologySpec topology;
   Device device;
   TrainingJob job;
   std::int64_t global_batch = 0;  // sequences a step
+
   std::vector<PublishedFigure> published;
   std::vector<Expectation> expect;
   std::string detail = "aggregate";  // run.detail

@@ -1,7 +1,6 @@
 // Every kind of mistake in a scenario, with the message a user gets for it.
 #include <doctest/doctest.h>
 
-#include "sim/config/scenario.hpp"
 #include "tests/config/fixture.hpp"
 
 using namespace syncline;
@@ -21,25 +20,10 @@ model: {layers: 4, hidden: 1024, heads: 16, kv-heads: 4, ffn: 2816, vocabulary: 
 batch: {global: 64, microbatch: 2, sequence: 2048}
 )";
 
-struct Row {
-  const char* name;
-  std::string from, to;  // the change to Good
-  std::string message;
-};
+using Row = Change;
 
 void check_rows(const std::vector<Row>& rows) {
-  use_test_data();
-  const Folder folder;
-  for (const Row& row : rows) {
-    SUBCASE(row.name) {
-      std::string text = Good;
-      const std::size_t at = text.find(row.from);
-      REQUIRE(at != std::string::npos);
-      text.replace(at, row.from.size(), row.to);
-      const std::string file = folder.write("s.yaml", text);
-      CHECK(message_of([&] { static_cast<void>(load_scenario(file)); }, folder / "") == row.message);
-    }
-  }
+  check_changes(Good, rows);
 }
 
 }  // namespace
@@ -149,7 +133,7 @@ TEST_SUITE("scenario: bad input") {
         last("yes is no boolean", "sharding: {kind: fsdp, reshard-after-forward: yes}", 47,
              "\"sharding.reshard-after-forward\": \"yes\" is unknown; expected one of false, true"),
         last("another sharding", "sharding: {kind: zero-9}", 18,
-             "\"sharding.kind\": \"zero-9\" is unknown; expected fsdp"),
+             "\"sharding.kind\": \"zero-9\" is unknown; expected one of fsdp, ddp"),
         last("empty text", "question: ''", 11, "\"question\": is empty"),
         last("no value", "question:", 1, "\"question\": expected text, found nothing"),
         last("scalar for a block", "parallel: 4", 11,
@@ -241,19 +225,6 @@ TEST_SUITE("scenario: bad input") {
          "s.yaml:9:55: error: \"model.kv-heads\" is 5, which does not divide model.heads (16); try 4 or 8\n"
          "    9 | model: {layers: 4, hidden: 1024, heads: 16, kv-heads: 5, ffn: 2816, vocabulary: 32000}\n"
          "      |                                                       ^"},
-        {"tensor-parallel ranks and heads", "device: toy\n", "device: toy\nparallel: {tp: 3}\n",
-         "s.yaml:9:16: error: \"parallel.tp\" is 3, which does not divide model.heads (16); try 2 or 4\n"
-         "    9 | parallel: {tp: 3}\n      |                ^"},
-        {"tensor-parallel ranks and key heads", "device: toy\n", "device: toy\nparallel: {tp: 8}\n",
-         "s.yaml:9:16: error: \"parallel.tp\" is 8, which does not divide model.kv-heads (4); try 4\n"
-         "    9 | parallel: {tp: 8}\n      |                ^"},
-        {"tensor-parallel ranks and sequence", "batch: {global: 64, microbatch: 2, sequence: 2048}",
-         "batch: {global: 64, microbatch: 2, sequence: 2046}\nparallel: {tp: 4, sequence-parallel: true}",
-         "s.yaml:11:16: error: \"parallel.tp\" is 4, which does not divide batch.sequence (2046); try 2\n"
-         "   11 | parallel: {tp: 4, sequence-parallel: true}\n      |                ^"},
-        {"tensor-parallel fsdp", "device: toy\n", "device: toy\nparallel: {tp: 4}\n",
-         "s.yaml:9:16: error: \"parallel.tp\" is 4, but fsdp is simulated without tensor parallelism; try 1\n"
-         "    9 | parallel: {tp: 4}\n      |                ^"},
         {"learned positions without a table", "vocabulary: 32000}", "vocabulary: 32000, position: learned}",
          "s.yaml:9:98: error: \"model.position\" is learned, which needs the rows of its table; add "
          "max-sequence\n"

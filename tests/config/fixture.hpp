@@ -1,6 +1,7 @@
 // A folder for the files of a test, and the data folder beside these sources.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -8,7 +9,9 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "sim/config/scenario.hpp"
 #include "sim/core/error.hpp"
 
 namespace syncline::test {
@@ -59,6 +62,28 @@ std::string message_of(const Call& call, const std::string& folder = "") {
          at = text.find(folder))
       text.erase(at, folder.size());
     return text;
+  }
+}
+
+/// A change to a good scenario, and what is said of the result; "" when that is good, too.
+struct Change {
+  const char* name;
+  std::string from, to;
+  std::string message;
+};
+
+inline void check_changes(const std::string& good, const std::vector<Change>& rows) {
+  use_test_data();
+  const Folder folder;
+  for (const Change& row : rows) {
+    SUBCASE(row.name) {
+      std::string text = good;
+      const std::size_t at = text.find(row.from);
+      REQUIRE(at != std::string::npos);
+      text.replace(at, row.from.size(), row.to);
+      const std::string file = folder.write("s.yaml", text);
+      CHECK(message_of([&] { static_cast<void>(load_scenario(file)); }, folder / "") == row.message);
+    }
   }
 }
 

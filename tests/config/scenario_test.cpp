@@ -187,6 +187,14 @@ TEST_SUITE("scenario: show") {
          {"attention", "unfused"},
          {"dropout", "true"},
          {"recompute", "selective"}},
+        {{"sharding.kind", "ddp"}},
+        {{"sharding", "{kind: ddp, overlap-reduction: false}"},
+         {"parallel", "{tp: 2, pp: 2}"},
+         {"pipeline", "{schedule: interleaved-1f1b, chunks: 2, group-size: 4, transfers: blocking, "
+                      "scatter-gather: true, split: [1, 0, 2, 1]}"}},
+        {{"sharding.kind", "ddp"},
+         {"parallel.pp", "2"},
+         {"pipeline", "{schedule: zb-v, memory-limit: 1.5p, split: balanced, transfers: eager}"}},
         {{"published", "[{metric: mfu, value: 0.41, source: 'x, y'}]"}, {"expect.mfu.at-least", "0.1"}},
     };
     const Folder folder;
@@ -209,7 +217,7 @@ TEST_SUITE("scenario: show") {
   TEST_CASE("every default is written out") {
     const std::string shown = show_scenario(tiny());
     for (const std::string line :
-         {"parallel: {dp: 16, tp: 1, sequence-parallel: false}\n",
+         {"parallel: {tp: 1, pp: 1, dp: 16, sequence-parallel: false}\n",
           "precision: {compute: bf16, reduce: fp32}\n", "recompute: none\n", "kernels: compiled\n",
           "attention: flash\n", "dropout: false\n", "run: {detail: aggregate, seed: 0}\n",
           "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
@@ -259,8 +267,8 @@ TEST_SUITE("scenario: overrides") {
          {"topolgy.accelerators", "8"},
          "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
          "version, "
-         "name, question, source, topology, device, model, parallel, batch, precision, sharding, recompute, "
-         "kernels, attention, dropout, run and 2 more)"},
+         "name, question, source, topology, device, model, parallel, batch, precision, sharding, pipeline, "
+         "recompute, kernels, attention, dropout and 3 more)"},
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backends/simgrid/simgrid_backend.hpp"
-#include "sim/config/scenario.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
+#include "tools/question.hpp"
 
 namespace syncline {
 namespace {
@@ -23,16 +23,15 @@ struct Simulated {
 };
 
 Simulated simulate(const std::string& file, const std::vector<Override>& overrides = {}, RunOptions options = {}) {
-  const Scenario scenario = load_scenario(file, overrides);
-  Schedule schedule = fsdp_schedule(scenario.job, scenario.device);
-  const Cluster cluster{build_topology(scenario.topology), scenario.device, placement_in_order(schedule.world_size())};
+  Question question = read_question(file, overrides, {});
+  const Scenario& scenario = *question.scenario;
   RunContext context;
   context.scenario = scenario.name;
   context.published = scenario.published;
   context.expect = scenario.expect;
-  const RunResult result = make_simgrid_backend()->run(schedule, cluster, options);
-  RunSummary summary = summarise(result, schedule, cluster, context);
-  return {std::move(schedule), std::move(summary)};
+  const RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, options);
+  RunSummary summary = summarise(result, question.schedule, question.cluster, context);
+  return {std::move(question.schedule), std::move(summary)};
 }
 
 std::vector<std::string> all_scenarios() {
@@ -68,8 +67,7 @@ TEST_CASE("every scenario runs, meets its expectations and breaks no law of phys
 TEST_CASE("the schedule of every scenario is sound and survives its text form") {
   for (const std::string& file : all_scenarios()) {
     CAPTURE(file);
-    const Scenario scenario = load_scenario(file, {});
-    const Schedule schedule = fsdp_schedule(scenario.job, scenario.device);
+    const Schedule schedule = read_question(file, {}, {}).schedule;
     CHECK(check_schedule(schedule).empty());
     const std::string text = schedule_text(schedule);
     CHECK(schedule_text(read_schedule(text, "text")) == text);

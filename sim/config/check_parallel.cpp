@@ -1,0 +1,154 @@
+// Checks of how a training run is spread over ranks.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "sim/config/checks.hpp"
+#include "sim/training/stages.hpp"
+
+namespace syncline {
+namespace {
+
+constexpr double MostOps = 200e6;  // of a step, all ranks: about as many as memory holds
+
+const KeyOfFlag Keys{{"--stages", "parallel.pp"},
+                     {"--microbatches", "batch.global / (parallel.dp × batch.microbatch) ="},
+                     {"--chunks", "pipeline.chunks"},
+                     {"--group-size", "pipeline.group-size"},
+                     {"--memory-limit", "pipeline.memory-limit"}};
+
+bool stands_in(const ConfigNode& root, std::string_view block, std::string_view key) {
+  const ConfigEntry* entry = root.find(block);
+  return entry != nullptr && entry->value.find(key) != nullptr;
+}
+
+/// "tp × pp = 8 × 2 = 16", without what is 1.
+std::string replica_text(const TrainingJob& job) {
+  const int tp = job.shape.tensor_parallel, pp = job.pipeline_parallel;
+  if (pp == 1) return fmt::format("tp = {}", tp);
+  if (tp == 1) return fmt::format("pp = {}", pp);
+  return fmt::format("tp × pp = {} × {} = {}", tp, pp, std::int64_t{tp} * pp);
+}
+
+/// Each tensor-parallel rank has whole heads, and an equal part of the rest.
+void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const ModelSpec& model = scenario.job.model;
+  const TrainingShape& shape = scenario.job.shape;
+  struct Part {
+    std::string_view path;
+    std::int64_t count;
+  };
+  std::vector<Part> parts{{"model.heads", model.heads},
+                          {"model.kv-heads", model.kv_heads},
+                          {"model.ffn", model.ffn},
+                          {"model.vocabulary", model.vocabulary}};
+  if (shape.sequence_parallel) parts.push_back({"batch.sequence", shape.sequence});
+  std::int64_t common = 0;
+  for (const Part& part : parts) common = std::gcd(common, part.count);
+  const int ranks = shape.tensor_parallel;
+  for (const Part& part : parts) {
+    if (part.count % ranks == 0) continue;
+    return errors.add(place_of(root, "parallel.tp"),
+                      fmt::format("\"parallel.tp\" is {}, which does not divide {} ({}); try {}", ranks,
+                                  part.path, part.count, divisors_near(ranks, common)));
+  }
+}
+
+/// Fsdp is simulated with data parallelism alone.
+bool sharding_allows(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
+  if (job.sharding != DataSharding::Fsdp) return true;
+  struct Axis {
+    std::string_view path, words;
+    int ranks;
+  };
+  for (const Axis& axis : {Axis{"parallel.tp", "tensor", job.shape.tensor_parallel},
+                           Axis{"parallel.pp", "pipeline", job.pipeline_parallel}})
+    if (axis.ranks > 1)
+      errors.add(
+          place_of(root, axis.path),
+          fmt::format("\"{}\" is {}, but fsdp is simulated without {} parallelism; set sharding.kind to ddp",
+                      axis.path, axis.ranks, axis.words));
+  return job.shape.tensor_parallel == 1 && job.pipeline_parallel == 1;
+}
+
+double ops_of(const ModuleCost& cost) {
+  double ops = cost.backward_weight.empty() ? 0 : 1;
+  for (const auto* segments : {&cost.forward, &cost.recompute, &cost.backward_input})
+    for (const Segment& segment : *segments)
+      ops += (segment.kernels.empty() ? 0 : 1) + (segment.then ? 1 : 0);
+  return ops;
+}
+
+/// Of a step over all ranks, about.
+double ops_of(const TrainingJob& job) {
+  constexpr double Gathers = 3;    // of a layer by fsdp: two gathers and a reduction
+  constexpr double Transfers = 4;  // of a microbatch between two stages: sends and receives, both ways
+  const Modules modules(job);
+  const bool fsdp = job.sharding == DataSharding::Fsdp;
+  const double boundaries =
+      job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
+  const double microbatch = job.model.layers * (ops_of(modules.layer) + (fsdp ? Gathers : 0)) +
+                            ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
+  return microbatch * job.gradient_accumulation * job.shape.tensor_parallel * job.data_parallel;
+}
+
+}  // namespace
+
+void check_replica(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const TrainingJob& job = scenario.job;
+  if (!sharding_allows(job, root, errors)) return;
+  const int accelerators = scenario.topology.accelerators;
+  const std::int64_t replica = std::int64_t{job.shape.tensor_parallel} * job.pipeline_parallel;
+  const std::string path = job.pipeline_parallel > 1 ? "parallel.pp" : "parallel.tp";
+  if (replica > accelerators)
+    errors.add(
+        place_of(root, path),
+        fmt::format("\"{}\" is too large: {} ranks, more than topology.accelerators ({}); lower it, or set "
+                    "topology.accelerators to {}",
+                    path, replica_text(job), accelerators, replica));
+  else if (accelerators % replica != 0 && !stands_in(root, "parallel", "dp"))
+    errors.add(
+        place_of(root, path),
+        fmt::format("\"{}\": {} ranks do not divide topology.accelerators ({}); add parallel.dp, which says "
+                    "how many are used (at most {})",
+                    path, replica_text(job), accelerators, accelerators / replica));
+}
+
+void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const TrainingJob& job = scenario.job;
+  const std::int64_t accelerators = scenario.topology.accelerators;
+  const std::int64_t replica = job.model_parallel();
+  const std::int64_t ranks = replica * job.data_parallel;
+  if (ranks > accelerators && replica == 1)
+    errors.add(
+        place_of(root, "parallel.dp"),
+        fmt::format("\"parallel.dp\" is {}, more ranks than topology.accelerators ({}); lower it, or set "
+                    "topology.accelerators to {}",
+                    job.data_parallel, accelerators, job.data_parallel));
+  else if (ranks > accelerators)
+    errors.add(place_of(root, "parallel.dp"),
+               fmt::format(
+                   "\"parallel.dp\" is {}: with {} that are {} ranks, more than topology.accelerators ({}); "
+                   "try {}, or set topology.accelerators to {}",
+                   job.data_parallel, replica_text(job), ranks, accelerators, accelerators / replica, ranks));
+  check_tensor_parallel(scenario, root, errors);
+}
+
+void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const TrainingJob& job = scenario.job;
+  if (job.sharding == DataSharding::Ddp) {
+    if (const auto reason = pipeline_refusal(job))
+      return errors.add(
+          place_of(root, root.find("pipeline") != nullptr ? "pipeline.schedule" : "parallel.pp"),
+          in_keys(*reason, Keys));
+  }
+  const double ops = ops_of(job);
+  if (ops > MostOps)
+    errors.add(
+        place_of(root, "batch.global"),
+        fmt::format("\"batch.global\" is {}: about {:.2g} ops a step over all ranks, at most {:.2g} are "
+                    "simulated; lower it or parallel.dp, or raise batch.microbatch",
+                    scenario.global_batch, ops, MostOps));
+}
+
+}  // namespace syncline

@@ -1,0 +1,38 @@
+// What the tables of several formats have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/config/reader.hpp"
+#include "sim/pipeline/lower.hpp"
+
+namespace syncline {
+
+// Above these a file asks for something else than its author meant, and for all the memory there is.
+inline constexpr Limits Accelerators{.low = 1, .high = 262144};
+inline constexpr Limits Layers{.low = 1, .high = 10000};
+inline constexpr Limits Sequences{.low = 1, .high = 100000000};
+inline constexpr Limits Microbatches{.low = 1, .high = 10000000};
+
+/// The version of the format; refused when it is not ours.
+[[nodiscard]] Field version_field(bool required_and_printed);
+
+/// A word kept as it is.
+[[nodiscard]] Codec kept_word_codec(std::string& word, const std::vector<std::string>& words);
+
+/// A count whose 0 means "not given", and is not printed.
+[[nodiscard]] Codec given_count_codec(int& count, Limits limits);
+
+/// A number of activations, or a multiple of the pipeline's ranks: 8, "1.5p".
+/// @param ranks  p, which has been read when the limit is
+[[nodiscard]] Codec memory_limit_codec(std::optional<double>& limit, const int& ranks);
+
+/// The field as it is read; printed only where it has a meaning.
+[[nodiscard]] Field printed_if(bool applies, Field field);
+
+[[nodiscard]] Names<pipeline::TransferMode> transfer_modes();
+
+}  // namespace syncline

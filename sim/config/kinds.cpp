@@ -1,0 +1,140 @@
+#include "sim/config/kinds.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/pipeline/generator.hpp"
+
+namespace syncline {
+namespace {
+
+using Keys = std::vector<std::string_view>;
+
+const Keys TrainingKeys{"device",   "model",     "parallel", "batch",     "precision",
+                        "sharding", "recompute", "kernels",  "attention", "dropout"};
+const Keys TrainingPipelineKeys{"scatter-gather", "split"};
+const Keys TextbookPipelineKeys{"stages",         "microbatches",    "order",       "csv", "forward",
+                                "backward-input", "backward-weight", "fused",       "hop", "bytes",
+                                "bandwidth",      "memory",          "weight-order"};
+const Keys MadeOrderKeys{"schedule", "chunks", "group-size", "memory-limit", "memory", "weight-order"};
+const Keys FsdpKeys{"forward-prefetch", "backward-prefetch", "limit-all-gathers", "reshard-after-forward"};
+
+const ConfigNode* below(const ConfigNode& root, std::string_view key) {
+  const ConfigEntry* entry = root.find(key);
+  return entry == nullptr ? nullptr : &entry->value;
+}
+ConfigNode* below(ConfigNode& root, std::string_view key) {
+  ConfigEntry* entry = root.find(key);
+  return entry == nullptr ? nullptr : &entry->value;
+}
+
+/// The single value at `block.key`, or `otherwise`.
+std::string text_at(const ConfigNode& root, std::string_view block, std::string_view key,
+                    const std::string& otherwise) {
+  const ConfigNode* map = below(root, block);
+  const ConfigNode* value = map == nullptr ? nullptr : below(*map, key);
+  return value != nullptr && value->kind == ConfigNode::Kind::Scalar ? value->text : otherwise;
+}
+
+bool has_any(const ConfigNode& map, const Keys& keys) {
+  return std::ranges::any_of(keys, [&](std::string_view key) { return map.find(key) != nullptr; });
+}
+
+class Refusal {
+ public:
+  Refusal(ConfigNode& root, ConfigErrors& errors) : root_(root), errors_(errors) {}
+
+  /// @param block  "" for the root
+  void operator()(std::string_view block, const Keys& keys, const std::string& why) {
+    ConfigNode* map = block.empty() ? &root_ : below(root_, block);
+    if (map == nullptr) return;
+    std::erase_if(map->entries, [&](const ConfigEntry& entry) {
+      const bool foreign = std::ranges::find(keys, entry.key) != keys.end();
+      const std::string_view dot = block.empty() ? "" : ".";
+      if (foreign) errors_.add(entry.mark.place(), fmt::format("\"{}{}{}\" {}", block, dot, entry.key, why));
+      return foreign;
+    });
+  }
+
+ private:
+  ConfigNode& root_;
+  ConfigErrors& errors_;
+};
+
+/// Names of the schedules for which `has` holds: "zb-auto, zb-v, v-search".
+std::string schedules_with(bool pipeline::Generator::*has) {
+  Keys names;
+  for (const pipeline::Generator& generator : pipeline::generators())
+    if (generator.*has) names.push_back(generator.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Keys without effect on the schedule's order.
+void refuse_idle_keys(const ConfigNode& root, Refusal& refuse) {
+  const std::string name = text_at(root, "pipeline", "schedule", "1f1b");
+  const pipeline::Generator* generator = pipeline::find_generator(name);
+  if (generator == nullptr) return;  // reported where it is read
+  if (!generator->searched)
+    refuse("pipeline", {"memory-limit", "memory"},
+           fmt::format(
+               "is of schedules that are searched for ({}); {} is the same whatever the memory: leave it out",
+               schedules_with(&pipeline::Generator::searched), name));
+  if (!generator->takes_weight_order)
+    refuse("pipeline", {"weight-order"},
+           fmt::format("is of {}; {} does not have it: leave it out",
+                       schedules_with(&pipeline::Generator::takes_weight_order), name));
+}
+
+void refuse_in_textbook(ConfigNode& root, Refusal& refuse) {
+  const std::string training =
+      "is of a training run; this is a textbook pipeline, which has no model: leave it out, or add a model";
+  refuse("", TrainingKeys, training);
+  refuse("pipeline", TrainingPipelineKeys, training);
+  if (root.find("topology") != nullptr)
+    refuse("pipeline", {"hop", "bandwidth"}, "is what the topology says already; leave out one of the two");
+  if (has_order(root))
+    refuse("pipeline", MadeOrderKeys,
+           "is of schedules that are made by name; this one has its order: leave it out");
+  else
+    refuse_idle_keys(root, refuse);
+}
+
+void refuse_in_training(ConfigNode& root, Refusal& refuse) {
+  refuse("pipeline", TextbookPipelineKeys,
+         "is of a textbook pipeline, which has no model; here stages are parallel.pp, microbatches come of "
+         "batch, times of the device: leave it out");
+  refuse_idle_keys(root, refuse);
+  if (text_at(root, "sharding", "kind", "fsdp") == "ddp")
+    return refuse("sharding", FsdpKeys,
+                  "is of sharding.kind fsdp; leave it out, or set sharding.kind to fsdp");
+  refuse("sharding", {"overlap-reduction"},
+         "is of sharding.kind ddp; leave it out, or set sharding.kind to ddp");
+  if (text_at(root, "parallel", "pp", "1") == "1")
+    refuse("", {"pipeline"}, "is of sharding.kind ddp; leave it out, or set sharding.kind to ddp");
+}
+
+}  // namespace
+
+bool is_textbook(const ConfigNode& root) {
+  const ConfigNode* pipeline = below(root, "pipeline");
+  return root.find("model") == nullptr && pipeline != nullptr && has_any(*pipeline, TextbookPipelineKeys);
+}
+
+bool has_order(const ConfigNode& root) {
+  const ConfigNode* pipeline = below(root, "pipeline");
+  return pipeline != nullptr && has_any(*pipeline, {"order", "csv"});
+}
+
+void refuse_foreign_keys(ConfigNode& root, ConfigErrors& errors) {
+  Refusal refuse(root, errors);
+  if (is_textbook(root))
+    refuse_in_textbook(root, refuse);
+  else
+    refuse_in_training(root, refuse);
+}
+
+}  // namespace syncline

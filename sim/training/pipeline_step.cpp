@@ -79,9 +79,10 @@ class ModuleSteps {
     for (Step& step : backward_) step.tag.phase = Phase::Backward;
     hold(backward_, cost.transient, -during);
     input_ = std::move(input);
-    hold(input_, cost.transient, cost.kept_for_weight - during);
     weight_ = std::move(weight);
-    hold(weight_, Bytes(0), -cost.kept_for_weight);
+    const Bytes kept = input_.empty() ? during : weight_.empty() ? Bytes(0) : cost.kept_for_weight;
+    hold(input_, cost.transient, kept - during);
+    hold(weight_, input_.empty() ? cost.transient : Bytes(0), -kept);
   }
 
   [[nodiscard]] Steps steps(ActionKind kind, int layer) const {

@@ -61,7 +61,7 @@ class Lowerer {
     };
     for (std::size_t id = 0; id < transfers_.size(); ++id) {
       const Transfer& transfer = transfers_[id];
-      at(sent_, transfer.from.rank, transfer.from.block).push_back(id);
+      at(sent_, transfer.from.rank, transfer.sent).push_back(id);
       at(posted_, transfer.to.rank, transfer.posted).push_back(id);
       at(needed_, transfer.to.rank, transfer.to.block).push_back(id);
     }

@@ -67,20 +67,84 @@ void post_ahead(std::vector<Transfer>& all) {
   }
 }
 
-/// Before the first block that starts when the sender has ended, or later. Of any two blocks one of which
-/// then waits for the other, the one waited for starts earlier in this replay: so there is no cycle.
-void post_when_sent(const Order& order, const Costs& costs, std::vector<Transfer>& all) {
-  const Replay reference = replay(order, costs);
-  const auto of_rank = [&](Where where) -> const std::vector<BlockTimes>& {
-    return reference.blocks[static_cast<std::size_t>(where.rank)];
-  };
-  for (Transfer& transfer : all) {
-    const Seconds sent = of_rank(transfer.from)[static_cast<std::size_t>(transfer.from.block)].end;
-    const std::vector<BlockTimes>& receiver = of_rank(transfer.to);
-    const auto first = std::ranges::lower_bound(receiver, sent, {}, &BlockTimes::start);
-    transfer.posted = static_cast<std::int32_t>(first - receiver.begin());
+/// Where two ranks meet for a transfer when compute stands still meanwhile: between blocks `sent` and `sent`
+/// + 1 of the sender, and `posted` − 1 and `posted` of the receiver. Both then wait for whoever comes later;
+/// so the meeting is placed where, in a replay with free transfers, they come at about the same time
+/// (Megatron-LM's interleaved schedule exchanges after a forward and a backward, not after each, for this
+/// reason).
+///
+/// No placement deadlocks: of two blocks one of which then waits for the other, the one waited for starts
+/// earlier in the replay.
+class Meetings {
+ public:
+  Meetings(const Order& order, const Costs& costs) : replay_(replay(order, costs)) {}
+
+  void place(Transfer& transfer) {
+    const auto& sender = blocks(transfer.from.rank);
+    const auto& receiver = blocks(transfer.to.rank);
+    Meeting& last = last_[{transfer.from.rank, transfer.to.rank}];  // messages are not overtaken
+    const std::int32_t first_sent = std::max(transfer.from.block, last.sent);
+    Meeting best{-1, -1};
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int32_t sent = first_sent; sent < first_sent + MostDelay && sent < size(sender); ++sent) {
+      if (at(sender, sent).start >= at(receiver, transfer.to.block).start) break;
+      const auto [from, to] = possible(sender, sent, receiver, last.posted, transfer.to.block);
+      for (std::int32_t posted = from; posted <= to; ++posted) {
+        const double lost = waiting(sender, sent, receiver, posted);
+        if (lost >= least - Rounding * least) continue;
+        least = lost;
+        best = {sent, posted};
+      }
+    }
+    last = best;
+    transfer.sent = best.sent;
+    transfer.posted = best.posted;
   }
-}
+
+ private:
+  static constexpr std::int32_t MostDelay = 4;  // blocks for which a send is held back
+  static constexpr double Rounding = 1e-9;
+  using Times = std::vector<BlockTimes>;
+  struct Meeting {
+    std::int32_t sent = 0, posted = 0;
+  };
+
+  [[nodiscard]] const Times& blocks(std::int32_t rank) const {
+    return replay_.blocks[static_cast<std::size_t>(rank)];
+  }
+  static const BlockTimes& at(const Times& times, std::int32_t block) {
+    return times[static_cast<std::size_t>(block)];
+  }
+  static std::int32_t size(const Times& times) { return static_cast<std::int32_t>(times.size()); }
+  static Seconds start(const Times& times, std::int32_t block) {
+    return block < size(times) ? at(times, block).start : Seconds(std::numeric_limits<double>::infinity());
+  }
+
+  /// Blocks of the receiver before which it can meet: those that start after block `sent` of the sender did,
+  /// and whose predecessor starts before the sender's next.
+  static std::pair<std::int32_t, std::int32_t> possible(const Times& sender, std::int32_t sent,
+                                                        const Times& receiver, std::int32_t least,
+                                                        std::int32_t most) {
+    const auto first_from = [&receiver](Seconds time, bool at_it) {
+      const auto found = at_it ? std::ranges::lower_bound(receiver, time, {}, &BlockTimes::start)
+                               : std::ranges::upper_bound(receiver, time, {}, &BlockTimes::start);
+      return static_cast<std::int32_t>(found - receiver.begin());
+    };
+    return {std::max(least, first_from(at(sender, sent).start, false)),
+            std::min(most, first_from(start(sender, sent + 1), true))};
+  }
+
+  /// By how much the one that comes first is held up.
+  static double waiting(const Times& sender, std::int32_t sent, const Times& receiver, std::int32_t posted) {
+    const Seconds receiver_free = posted > 0 ? at(receiver, posted - 1).end : Seconds(0);
+    const Seconds sender_late = at(sender, sent).end - at(receiver, posted).start;
+    const Seconds receiver_late = receiver_free - start(sender, sent + 1);
+    return std::max({0.0, sender_late.si(), receiver_late.si()});
+  }
+
+  const Replay replay_;
+  std::map<std::pair<int, int>, Meeting> last_;  // by sender and receiver
+};
 
 /// No block of the reference takes no time, or it would not tell what comes first.
 Costs with_times_above_zero(Costs costs) {
@@ -100,6 +164,7 @@ Costs with_times_above_zero(Costs costs) {
 std::vector<Transfer> transfers_of(const Order& order, TransferMode mode, const Costs& costs) {
   std::vector<Transfer> all = find_transfers(order);
   number_messages(order, all);
+  for (Transfer& transfer : all) transfer.sent = transfer.from.block;
   switch (mode) {
     case TransferMode::Eager:
       for (Transfer& transfer : all) transfer.posted = transfer.to.block;
@@ -107,9 +172,11 @@ std::vector<Transfer> transfers_of(const Order& order, TransferMode mode, const 
     case TransferMode::Overlapped:
       post_ahead(all);
       break;
-    case TransferMode::Blocking:
-      post_when_sent(order, with_times_above_zero(costs), all);
+    case TransferMode::Blocking: {
+      Meetings meetings(order, with_times_above_zero(costs));
+      for (Transfer& transfer : all) meetings.place(transfer);
       break;
+    }
   }
   return all;
 }

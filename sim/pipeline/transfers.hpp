@@ -14,8 +14,10 @@ struct Transfer {
   bool gradient = false;
   int stage = 0;  // that makes it
   int microbatch = 0;
-  int message = 0;          // matches send and receive
-  std::int32_t posted = 0;  // the receive stands before this block of the receiving rank
+  int message = 0;        // matches send and receive
+  std::int32_t sent = 0;  // the send stands behind this block of the sending rank: `from`, or a later one
+  std::int32_t posted =
+      0;  // the receive stands before this block of the receiving rank: `to`, or an earlier one
 };
 
 /// All of them, in the order in which each rank makes them, rank after rank.

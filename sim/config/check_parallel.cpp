@@ -85,8 +85,7 @@ double ops_of(const TrainingJob& job) {
   constexpr double Transfers = 4;  // of a microbatch between two stages: sends and receives, both ways
   const Modules modules(job);
   const bool fsdp = job.sharding == DataSharding::Fsdp;
-  const double boundaries =
-      job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
+  const double boundaries = job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
   const double microbatch = job.model.layers * (ops_of(modules.layer) + (fsdp ? Gathers : 0)) +
                             ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
   return microbatch * job.gradient_accumulation * job.shape.tensor_parallel * job.data_parallel;
@@ -137,10 +136,14 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
 void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
   if (job.sharding == DataSharding::Ddp) {
-    if (const auto reason = pipeline_refusal(job))
+    TrainingJob even = job;
+    even.pipeline.split = StageSplit::Even;
+    if (const auto reason = pipeline_refusal(even))
       return errors.add(
           place_of(root, root.find("pipeline") != nullptr ? "pipeline.schedule" : "parallel.pp"),
           in_keys(*reason, Keys));
+    if (const auto reason = pipeline_refusal(job))
+      return errors.add(place_of(root, "pipeline.split"), fmt::format("\"pipeline.split\" {}", *reason));
   }
   const double ops = ops_of(job);
   if (ops > MostOps)

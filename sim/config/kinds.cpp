@@ -121,7 +121,8 @@ void refuse_in_training(ConfigNode& root, Refusal& refuse) {
 
 bool is_textbook(const ConfigNode& root) {
   const ConfigNode* pipeline = below(root, "pipeline");
-  return root.find("model") == nullptr && pipeline != nullptr && has_any(*pipeline, TextbookPipelineKeys);
+  return root.find("model") == nullptr && pipeline != nullptr &&
+         (has_any(*pipeline, TextbookPipelineKeys) || !has_any(root, TrainingKeys));
 }
 
 bool has_order(const ConfigNode& root) {

@@ -5,7 +5,8 @@
 
 namespace syncline {
 
-/// Whether the file is a textbook pipeline: no model, and a pipeline with keys that only those have.
+/// Whether the file is a textbook pipeline: no model, and a pipeline with keys that only those have, or
+/// nothing else that a training run has.
 [[nodiscard]] bool is_textbook(const ConfigNode& root);
 
 /// Whether a textbook pipeline brings its order, or a file that has it.

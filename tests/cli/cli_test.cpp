@@ -126,7 +126,7 @@ TEST_SUITE("cli: help") {
                       {"nothing", "", 2, "see syncline --help"},
                       {"unknown subcommand", "shw x", 2,
                        "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
-                       "schedule, topology, doctor)"},
+                       "schedule, pipeline, topology, doctor)"},
                       {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
                       {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
                       {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
@@ -343,6 +343,25 @@ TEST_SUITE("cli: results") {
     CHECK(contains(table.out, "thin"));
     const Outcome json = run(folder, "run " + Tiny + " thin.yaml --json");
     CHECK(nlohmann::json::parse(json.out).at("runs").size() == 2);
+  }
+
+  TEST_CASE("a textbook pipeline runs, is shown and printed, and stands beside a training run") {
+    const Folder folder;
+    folder.write(
+        "textbook.yaml",
+        "version: 1\npipeline: {schedule: 1f1b, stages: 4, microbatches: 8, forward: 10ms, "
+        "backward-input: 12ms, backward-weight: 7ms}\nexpect: {step-time: {value: 319ms, within: 1us}}\n");
+    CHECK(run(folder, "run textbook.yaml").code == 0);
+    const Outcome shown = run(folder, "show textbook.yaml");
+    CHECK(contains(shown.out, "transfers: eager"));
+    const Outcome beside = run(folder, "run " + Tiny + " textbook.yaml --json");
+    REQUIRE(beside.code == 0);
+    // (8 + 4 - 1) (10 + 12 + 7) ms
+    CHECK(nlohmann::json::parse(beside.out).at("runs")[1].at("step_time_s") == doctest::Approx(0.319));
+    folder.write("textbook.schedule", run(folder, "schedule textbook.yaml").out);
+    const Outcome schedule = run(folder, "run textbook.schedule --topology small-tree --json");
+    REQUIRE(schedule.code == 0);
+    CHECK(nlohmann::json::parse(schedule.out).at("step_time_s") == doctest::Approx(0.319).epsilon(1e-3));
   }
 
   TEST_CASE("an expectation that does not hold gives exit code 1 and says so") {

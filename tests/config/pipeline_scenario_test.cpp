@@ -184,8 +184,8 @@ TEST_SUITE("scenario: bad pipelines of a training run") {
              "batch.microbatch) = 8")},
          pipelined("more stages than layers", "schedule: interleaved-1f1b, chunks: 4", 22,
                    "interleaved-1f1b has 16 virtual stages, more than the model has layers (8)"),
-         pipelined("list of layers that is too short", "schedule: 1f1b, split: [2, 2, 3]", 22,
-                   "lists 7 layers on 3 virtual stages, but the model has 8 and 1f1b has 4"),
+         pipelined("list of layers that is too short", "schedule: 1f1b, split: [2, 2, 3]", 28,
+                   "\"pipeline.split\" lists 7 layers on 3 virtual stages, but the model has 8 and 1f1b has 4"),
          pipelined(
              "memory that has no say", "schedule: 1f1b, memory-limit: 8", 28,
              "\"pipeline.memory-limit\" is of schedules that are searched for (zb-auto, zb-v, v-search); "

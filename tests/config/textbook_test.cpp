@@ -216,6 +216,25 @@ TEST_SUITE("textbook: bad input") {
              "missing key \"schedule\" in \"pipeline\"; add one of naive, gpipe, 1f1b, interleaved-1f1b, "
              "looped-bfs, zb-h1, zb-h2, interleaved-zb, 1f1b-v, zb-v-handcrafted, v-half, v-min, dualpipe, "
              "dualpipe-v, zb-auto, zb-v, v-search")},
+         {"nothing but a schedule", Good.substr(Good.find("  stages")), "",
+          at(3, 1, "pipeline:", "missing key \"stages\" in \"pipeline\"; add a whole number") + "\n" +
+              at(3, 1, "pipeline:", "missing key \"microbatches\" in \"pipeline\"; add a whole number") +
+              "\n" +
+              at(3, 1, "pipeline:",
+                 "missing key \"forward\" in \"pipeline\"; add a time such as \"10ms\", or a list of them by "
+                 "virtual stage") +
+              "\n" +
+              at(3, 1, "pipeline:",
+                 "missing key \"backward-input\" in \"pipeline\"; add a time such as \"10ms\", or a list of "
+                 "them "
+                 "by virtual stage") +
+              "\n" +
+              at(3, 1, "pipeline:",
+                 "missing key \"backward-weight\" in \"pipeline\"; add a time such as \"10ms\", or a list of "
+                 "them "
+                 "by virtual stage")},
+         {"a single value", Good.substr(Good.find("pipeline:")), "pipeline: 3\n",
+          at(3, 11, "pipeline: 3", "\"pipeline\": expected a block of keys, found a single value")},
          {"missing stages", "  stages: 4\n", "",
           at(3, 1, "pipeline:", "missing key \"stages\" in \"pipeline\"; add a whole number")},
          {"missing time", "  forward: 10ms\n", "",

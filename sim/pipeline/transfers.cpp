@@ -8,6 +8,8 @@
 namespace syncline::pipeline {
 namespace {
 
+using AllTimes = std::vector<std::vector<BlockTimes>>;  // by rank and block
+
 std::vector<Transfer> find_transfers(const Order& order) {
   const ActionTable table(order);
   std::vector<Transfer> all;
@@ -77,7 +79,7 @@ void post_ahead(std::vector<Transfer>& all) {
 /// earlier in the replay.
 class Meetings {
  public:
-  Meetings(const Order& order, const Costs& costs) : replay_(replay(order, costs)) {}
+  explicit Meetings(const AllTimes& times) : times_(times) {}
 
   void place(Transfer& transfer) {
     const auto& sender = blocks(transfer.from.rank);
@@ -110,7 +112,7 @@ class Meetings {
   };
 
   [[nodiscard]] const Times& blocks(std::int32_t rank) const {
-    return replay_.blocks[static_cast<std::size_t>(rank)];
+    return times_[static_cast<std::size_t>(rank)];
   }
   static const BlockTimes& at(const Times& times, std::int32_t block) {
     return times[static_cast<std::size_t>(block)];
@@ -142,9 +144,64 @@ class Meetings {
     return std::max({0.0, sender_late.si(), receiver_late.si()});
   }
 
-  const Replay replay_;
+  const AllTimes& times_;
   std::map<std::pair<int, int>, Meeting> last_;  // by sender and receiver
 };
+
+/// When blocks run if ranks meet so.
+/// @param times  at which of any two blocks that wait for each other the one waited for starts earlier
+AllTimes run_with_meetings(const Order& order, const Costs& costs, const std::vector<Transfer>& all,
+                           const AllTimes& times) {
+  std::vector<Where> by_start;
+  std::vector<std::vector<std::vector<Where>>> awaited(times.size());  // by rank and block: blocks of others
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    awaited[rank].resize(times[rank].size() + 1);
+    for (std::size_t i = 0; i < times[rank].size(); ++i)
+      by_start.push_back({static_cast<std::int32_t>(rank), static_cast<std::int32_t>(i)});
+  }
+  const auto at = [](auto& lists, Where where) -> auto& {
+    return lists[static_cast<std::size_t>(where.rank)][static_cast<std::size_t>(where.block)];
+  };
+  std::ranges::stable_sort(by_start, {}, [&](Where where) { return at(times, where).start; });
+  for (const Transfer& transfer : all) {
+    const std::int32_t sender = transfer.from.rank, receiver = transfer.to.rank;
+    at(awaited, {receiver, transfer.posted}).push_back({sender, transfer.sent});
+    if (transfer.posted > 0)
+      at(awaited, {sender, transfer.sent + 1}).push_back({receiver, transfer.posted - 1});
+  }
+  AllTimes result = times;
+  for (const Where where : by_start) {
+    Seconds start = where.block == 0 ? Seconds(0) : at(result, {where.rank, where.block - 1}).end;
+    for (const Where other : at(awaited, where)) start = std::max(start, at(result, other).end);
+    at(result, where) = {start, start + costs.of(at(order.ranks, where))};
+  }
+  return result;
+}
+
+Seconds makespan(const AllTimes& times) {
+  Seconds end;
+  for (const auto& rank : times)
+    if (!rank.empty()) end = std::max(end, rank.back().end);
+  return end;
+}
+
+/// Meeting shifts the ranks against each other, after which they may meet better: a few rounds, the best is
+/// kept.
+void place_meetings(const Order& order, const Costs& costs, std::vector<Transfer>& all) {
+  constexpr int Rounds = 8;
+  AllTimes times = replay(order, costs).blocks;
+  std::vector<Transfer> best;
+  Seconds shortest(std::numeric_limits<double>::infinity());
+  for (int round = 0; round < Rounds; ++round) {
+    Meetings meetings(times);
+    for (Transfer& transfer : all) meetings.place(transfer);
+    times = run_with_meetings(order, costs, all, times);
+    if (makespan(times) >= shortest) break;
+    shortest = makespan(times);
+    best = all;
+  }
+  all = std::move(best);
+}
 
 /// No block of the reference takes no time, or it would not tell what comes first.
 Costs with_times_above_zero(Costs costs) {
@@ -172,11 +229,9 @@ std::vector<Transfer> transfers_of(const Order& order, TransferMode mode, const 
     case TransferMode::Overlapped:
       post_ahead(all);
       break;
-    case TransferMode::Blocking: {
-      Meetings meetings(order, with_times_above_zero(costs));
-      for (Transfer& transfer : all) meetings.place(transfer);
+    case TransferMode::Blocking:
+      place_meetings(order, with_times_above_zero(costs), all);
       break;
-    }
   }
   return all;
 }

@@ -119,9 +119,10 @@ class Pipeline : public Subcommand {
     app.add_option("--weight-order", weight_order_, "ZB-H1, ZB-H2: which of the held-back W comes first")
         ->transform(CLI::CheckedTransformer(std::map<std::string, WeightOrder>{
             {"oldest-first", WeightOrder::OldestFirst}, {"newest-first", WeightOrder::NewestFirst}}));
-    app.add_flag("--split-backward", split_backward_,
-                 "ZB-H1, ZB-H2: every backward in two halves, as in the paper; else adjacent halves are one, as "
-                 "its runtime has them");
+    app.add_flag(
+        "--split-backward", split_backward_,
+        "ZB-H1, ZB-H2: every backward in two halves, as in the paper; else adjacent halves are one, as "
+        "its runtime has them");
     CLI::Option* from_order =
         app.add_option("--from-order", from_order_,
                        "Take the order from a file: a line a rank, such as \"0F0 0F1 0B0 0B1\"")
@@ -148,6 +149,7 @@ class Pipeline : public Subcommand {
   ExitCode run() override {
     if (list_) return print_list();
     read_amounts();
+    check_taken();
     std::vector<PipelineRun> runs;
     if (from_file())
       runs.push_back(run_file());
@@ -232,12 +234,48 @@ class Pipeline : public Subcommand {
     fill("--W", weight_times_, &StageTimes::backward_weight);
   }
 
+  /// An option that some of the schedules take goes to those alone.
+  [[nodiscard]] Request request_for(const Generator& generator) const {
+    Request request = request_;
+    if (!generator.searched) request.memory_limit.reset();
+    if (!generator.takes_group_size) request.group_size = 0;
+    return completed(generator, request);
+  }
+
+  /// Options that none of the schedules takes would be ignored without a word.
+  void check_taken() const {
+    struct Option {
+      const char* flag;
+      bool given;
+      bool (*taken)(const Generator&);
+    };
+    const auto weights = [](const Generator& generator) { return generator.takes_weight_order; };
+    const auto searched = [](const Generator& generator) { return generator.searched; };
+    for (const Option& option :
+         {Option{"--memory-limit", !memory_limit_.empty(), searched},
+          Option{"--memory", !memory_.empty(), searched},
+          Option{"--weight-order", weight_order_ != WeightOrder::OldestFirst, weights},
+          Option{"--split-backward", split_backward_, weights},
+          Option{"--group-size", request_.group_size > 0,
+                 [](const Generator& generator) { return generator.takes_group_size; }}}) {
+      if (!option.given) continue;
+      std::vector<std::string_view> takers;
+      for (const Generator& generator : generators())
+        if (option.taken(generator)) takers.push_back(generator.name);
+      const auto takes = [&takers](const std::string& name) {
+        return std::ranges::find(takers, name) != takers.end();
+      };
+      if (from_file() || std::ranges::none_of(schedules_, takes))
+        refuse(option.flag, fmt::format("is for {}; leave it out", fmt::join(takers, ", ")));
+    }
+  }
+
   // --- running ---
 
   [[nodiscard]] PipelineRun run_generated(const std::string& schedule) const {
     const Generator* generator = find_generator(schedule);
     if (generator == nullptr) refuse("--schedule", unknown_name("schedule", schedule, generator_names()));
-    Request request = completed(*generator, request_);
+    Request request = request_for(*generator);
     const double actions = 3.0 * request.ranks * request.chunks * request.microbatches;
     if (actions > MostActions)
       refuse("--microbatches", fmt::format("{} would have up to {:.3g} actions; at most {:.3g} are simulated",

@@ -83,7 +83,7 @@ Question read_schedule_question(std::string_view text, const std::string& file,
 
 Schedule textbook_schedule(const TextbookPipeline& textbook) {
   return lower_textbook(order_of(textbook), costs_of(textbook), *textbook.transfers,
-                        textbook.bytes.value_or(Bytes(0)))
+                        textbook.bytes.value_or(Bytes(0)), textbook.activation.value_or(Bytes(0)))
       .schedule;
 }
 

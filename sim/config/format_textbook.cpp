@@ -104,6 +104,7 @@ Fields fields_of(TextbookPipeline& textbook) {
       printed_if(!textbook.topology, optional("hop", textbook.hop)),
       optional("transfers", textbook.transfers, transfer_modes()),
       optional("bytes", textbook.bytes),
+      optional("activation", textbook.activation),
       optional("bandwidth", textbook.bandwidth),
       {"memory-limit", false, memory_limit_codec(textbook.memory_limit, textbook.ranks)},
       printed_if(searched, optional_block("memory", fields_of_memory(textbook.memory))),

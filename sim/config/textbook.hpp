@@ -24,6 +24,7 @@ struct TextbookPipeline {
   std::optional<pipeline::TransferMode> transfers;
   std::optional<Bytes> bytes;               // of activations between two stages
   std::optional<BytesPerSecond> bandwidth;  // between every two ranks
+  std::optional<Bytes> activation;          // that a microbatch holds on each virtual stage
   std::optional<double> memory_limit;       // of searched schedules
   pipeline::ActivationMemory memory;
   pipeline::WeightOrder weight_order = pipeline::WeightOrder::OldestFirst;

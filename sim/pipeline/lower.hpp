@@ -35,7 +35,8 @@ enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 /// Streams that steps run in; sends and receives have others.
 enum class Lane : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
 
-/// One op of a block. Steps of a block run one after another, whatever their lanes, but for those that are not awaited.
+/// One op of a block. Steps of a block run one after another, whatever their lanes, but for those that are
+/// not awaited.
 struct Step {
   std::variant<Compute, Collective> body;
   Lane lane = Lane::Compute;
@@ -74,9 +75,10 @@ struct Lowered {
 /// @pre check_order() finds nothing wrong and deadlock() is empty
 [[nodiscard]] Lowered lower(const Order& order, const Lowering& lowering);
 
-/// A textbook pipeline: one compute op of fixed time a block, activations counted as one byte for each stage
-/// and microbatch (so that a rank's peak memory is its peak of activations), no work besides.
+/// A textbook pipeline: one compute op of fixed time a block.
+/// @param boundary    of activations between two stages; their gradient has as many
+/// @param activation  what a microbatch holds on each virtual stage, from the start of F to the end of B or W
 [[nodiscard]] Lowered lower_textbook(const Order& order, const Costs& costs, TransferMode transfers,
-                                     Bytes boundary);
+                                     Bytes boundary, Bytes activation = {});
 
 }  // namespace syncline::pipeline

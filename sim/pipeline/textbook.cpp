@@ -9,11 +9,10 @@
 namespace syncline::pipeline {
 namespace {
 
-constexpr Bytes OneActivation{1};
-
 class Textbook {
  public:
-  Textbook(const Order& order, const Costs& costs) : order_(order), costs_(costs) {}
+  Textbook(const Order& order, const Costs& costs, Bytes activation)
+      : order_(order), costs_(costs), activation_(activation) {}
 
   Lowered run(TransferMode transfers, Bytes boundary) {
     Lowering lowering;
@@ -65,13 +64,17 @@ class Textbook {
     step.tag.phase = block.fused ? Phase::ForwardBackward : phase_of(block.first.kind);
     step.tag.name = fmt::format("stage{}", block.first.stage);
     if (block.fused) step.tag.name += fmt::format(";{}", to_text(block.second));
-    for_each_action(block, [&step](const Action& action) {
-      if (action.kind == ActionKind::Forward)
-        step.memory.push_back({MemoryCategory::Activations, OneActivation});
-      if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight)
-        step.memory.push_back({MemoryCategory::Activations, -OneActivation});
-    });
+    if (activation_ > Bytes(0)) hold(block, step);
     return step;
+  }
+
+  void hold(const Block& block, Step& step) const {
+    for_each_action(block, [&](const Action& action) {
+      if (action.kind == ActionKind::Forward)
+        step.memory.push_back({MemoryCategory::Activations, activation_});
+      if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight)
+        step.memory.push_back({MemoryCategory::Activations, -activation_});
+    });
   }
 
   static Phase phase_of(ActionKind kind) {
@@ -90,13 +93,15 @@ class Textbook {
 
   const Order& order_;
   const Costs& costs_;
+  const Bytes activation_;
   std::map<Kind, WorkId> work_of_;
 };
 
 }  // namespace
 
-Lowered lower_textbook(const Order& order, const Costs& costs, TransferMode transfers, Bytes boundary) {
-  return Textbook(order, costs).run(transfers, boundary);
+Lowered lower_textbook(const Order& order, const Costs& costs, TransferMode transfers, Bytes boundary,
+                       Bytes activation) {
+  return Textbook(order, costs, activation).run(transfers, boundary);
 }
 
 }  // namespace syncline::pipeline

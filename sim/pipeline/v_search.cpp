@@ -1,6 +1,7 @@
 // The best V for given times and memory: building blocks between V-Min and ZB-V, and the published V
 // schedules.
 #include "sim/pipeline/schedules.hpp"
+#include "sim/pipeline/search/building_blocks.hpp"
 #include "sim/pipeline/search/candidates.hpp"
 #include "sim/pipeline/search/v_blocks.hpp"
 
@@ -8,6 +9,8 @@ namespace syncline::pipeline {
 namespace {
 
 constexpr int Blocks = 200;
+constexpr std::size_t BlocksKept = 3;
+constexpr long BlockEffort = 4'000'000;
 constexpr long Effort = 1'200'000;  // actions planned after building blocks, roughly
 constexpr long Budget = 2'000'000;  // actions timed for each candidate
 
@@ -21,6 +24,7 @@ Order make(const Request& request) {
   search::Candidates candidates(task);
   for (const Generator& known : {zb_v(), zb_v_handcrafted(), v_half(), v_min(), one_forward_one_backward_v()})
     if (known.refuse == nullptr || !known.refuse(request)) candidates.offer(known.make(request));
+  for (const Order& order : search::block_orders(task, BlocksKept, BlockEffort)) candidates.offer(order);
   candidates.offer_guided(search::v_blocks(task, Blocks), Effort);
   if (candidates.empty()) candidates.offer(search::list_schedule(task, search::one_at_a_time(task)));
   return candidates.best(Budget);

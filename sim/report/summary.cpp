@@ -33,7 +33,8 @@ Bytes resident_of(const Role& role) {
 constexpr const char* BeforeAll = "before the first op";
 
 std::optional<MemorySummary> summarise_memory(const RunResult& result, const Schedule& schedule, Bytes capacity) {
-  if (result.memory.empty()) return std::nullopt;
+  const auto held = [](const RankMemory& memory) { return memory.peak > Bytes(0); };
+  if (std::none_of(result.memory.begin(), result.memory.end(), held)) return std::nullopt;
   const std::vector<TimelineOp> named = result.timeline.ops.empty() ? timeline_ops(schedule) : std::vector<TimelineOp>();
   const std::vector<TimelineOp>& ops = named.empty() ? result.timeline.ops : named;
 
@@ -270,7 +271,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.context = context;
   run.topology = topology.name();
   run.device = cluster.device.name;
-  run.precision = name_of(schedule.job.precision);
+  if (schedule.job.hardware_flop > Flop(0)) run.precision = name_of(schedule.job.precision);
   run.ranks = schedule.world_size();
   std::set<std::uint32_t> nodes;
   for (std::size_t rank = 0; rank < run.ranks; ++rank) nodes.insert(topology.node_of(cluster.placement[rank]));

@@ -98,7 +98,7 @@ struct Check {
 
 struct RunSummary {
   RunContext context;
-  std::string topology, device, precision;
+  std::string topology, device, precision;  // precision: empty when nothing computes in one
   std::size_t ranks = 0, nodes = 0;   // nodes that hold a rank
 
   Seconds step_time;

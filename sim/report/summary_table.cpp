@@ -222,8 +222,8 @@ std::string expectation_text(const Expectation& expected) {
 std::string summary_table(const RunSummary& run) {
   std::string text;
   if (!run.context.title.empty()) text += clipped(run.context.title, Columns) + "\n";
-  text += clipped(fmt::format("{} × {} on {} node{} of {}, {}", run.ranks, run.device, run.nodes, run.nodes == 1 ? "" : "s",
-                              run.topology, run.precision),
+  text += clipped(fmt::format("{} × {} on {} node{} of {}{}{}", run.ranks, run.device, run.nodes, run.nodes == 1 ? "" : "s",
+                              run.topology, run.precision.empty() ? "" : ", ", run.precision),
                   Columns) + "\n";
   text += input_text(run.context) + "\n";
   text += result_table(run);

@@ -210,7 +210,7 @@ TEST_SUITE("textbook: bad input") {
           at(6, 3, "  microbatchs: 8",
              "unknown key \"microbatchs\"; did you mean \"microbatches\"? (known: schedule, order, stages, "
              "microbatches, chunks, group-size, forward, backward-input, backward-weight, fused, hop, "
-             "transfers, bytes, bandwidth, memory-limit, memory and 1 more)")},
+             "transfers, bytes, activation, bandwidth, memory-limit and 2 more)")},
          {"missing schedule", "  schedule: 1f1b\n", "",
           at(3, 1, "pipeline:",
              "missing key \"schedule\" in \"pipeline\"; add one of naive, gpipe, 1f1b, interleaved-1f1b, "

@@ -63,7 +63,7 @@ TEST_SUITE("pipeline lowering") {
         Costs costs = uniform_costs(order.stages, {Seconds(10), Seconds(12), Seconds(7)}, Seconds(hop));
         costs.stages[0].forward = Seconds(13);
         const Replay exact = replay(order, costs);
-        const Lowered lowered = lower_textbook(order, costs, TransferMode::Eager, Bytes(0));
+        const Lowered lowered = lower_textbook(order, costs, TransferMode::Eager, Bytes(0), Bytes(1));
         const RunResult run = simulate(lowered.schedule, Endless, costs.hop);
         CHECK(run.step_time.si() == doctest::Approx(exact.makespan.si()).epsilon(1e-12));
         std::size_t span = 0;

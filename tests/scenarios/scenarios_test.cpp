@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -59,8 +60,10 @@ TEST_CASE("every scenario runs, meets its expectations and breaks no law of phys
     CHECK(run.summary.step_time > Seconds(0));
     CHECK(run.summary.expectations_hold());
     for (const Check& check : run.summary.checks) CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
-    REQUIRE(run.summary.memory);
-    CHECK(run.summary.memory->ranks_out_of_memory == 0);
+    // Step times of published pipelines: -7 % for 310B on 16 stages, -3 % for 175B on 12, near 0 for 175B on 16.
+    for (const ClaimSummary& claim : run.summary.published)
+      if (claim.published.metric == "step-time") CHECK(std::abs(claim.error.value_or(1)) < 0.10);
+    if (run.summary.memory) CHECK(run.summary.memory->ranks_out_of_memory == 0);  // textbooks have none
   }
 }
 

@@ -45,8 +45,7 @@ struct ModelSpec {
 ///   Selective:   the core of attention: scores, softmax, dropout, times values (Korthikanti et al., arXiv
 ///                2205.05198, section 5). Flash attention keeps little there: its row statistics.
 ///   SelectiveOp: every second matrix product of a layer, in the order q, k, v, attention output, gate, up,
-///   down
-///                (so k, attention output and up), and all elementwise kernels; the other products' and
+///                down (so k, attention output and up), and all elementwise kernels; the other products' and
 ///                attention's outputs are kept. As torchtitan's per-op selective checkpointing
 ///                (parallelize_llama.py, 2024-12). Where q, k and v are one product and there is no gate:
 ///                attention output alone, as nothing in backward reads what the last product makes.

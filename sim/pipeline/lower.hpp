@@ -20,16 +20,13 @@ namespace syncline::pipeline {
 
 /// How activations and gradients go from rank to rank.
 ///   Eager:      as in textbooks: a message arrives a latency (and its bytes over the bandwidth) after its
-///   producer
-///               ended, and holds nobody up.
-///   Overlapped: sends and receives have streams of their own, one for each neighbour and direction, and run
-///   beside
+///               producer ended, and holds nobody up.
+///   Overlapped: sends and receives have streams of their own, one for each neighbour and direction, beside
 ///               compute; each pair moves when both ends have come (rendezvous). A receive is posted one
 ///               block ahead of its use, or earlier where a later one of the same neighbour needs it.
 ///   Blocking:   compute stands still until the sends and receives between two blocks are over, as in
-///   runtimes that
-///               exchange with both neighbours in one call. A receive is posted between the blocks where its
-///               sender acts, so that no order can deadlock by this.
+///               runtimes that exchange with both neighbours in one call. Sender and receiver meet where they
+///               come at about the same time (transfers.cpp), so that no order can deadlock by this.
 enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 
 /// Streams that steps run in; sends and receives have others.

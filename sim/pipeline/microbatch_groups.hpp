@@ -9,9 +9,9 @@
 
 namespace syncline::pipeline {
 
-/// Groups of N microbatches pass chunk after chunk, the last group with what is left:
-/// v = 2, N = 2, m = 5: chunk.microbatch 0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3 | 0.4 1.4. Backwards walk the same
-/// table with the chunks the other way round.
+/// Groups of N microbatches pass chunk after chunk, the last group with what is left: v = 2, N = 2, m = 5:
+/// chunk.microbatch 0.0 0.1 1.0 1.1 | 0.2 0.3 1.2 1.3 | 0.4 1.4. Backwards walk the same table with the
+/// chunks the other way round.
 struct MicrobatchGroups {
   int ranks, chunks, microbatches, group_size;
 

@@ -3,15 +3,12 @@
 // A row is a rank, a cell an action: 3F1, or (0F3;3B1)OVERLAP_F_B for a fused block. There is no header, and
 // nothing in the file says which of two forms and two notations it is in:
 // - compute_only has computation alone; empty cells are idle slots, which nothing depends on. PyTorch adds
-// the rest
-//   when it loads the file.
+//   the rest when it loads the file.
 // - compute_comms has all that a rank does: 0SEND_F1, 1RECV_F1, 1SEND_B1, 0RECV_B1 move activations and
-// gradients
-//   (named by the stage that acts; none between two stages of one rank), 0UNSHARD and 0RESHARD gather and
-//   drop the parameters of a stage, 0REDUCE_GRAD sums its gradients. No empty cells.
-// - Notation: files until 2024 write the input half of the backward as B and the whole as BW; since then they
-// are I
-//   and B. W is the weight half in both.
+//   gradients (named by the stage that acts; none between two stages of one rank), 0UNSHARD and 0RESHARD
+//   gather and drop the parameters of a stage, 0REDUCE_GRAD sums its gradients. No empty cells.
+// - Notation: files until 2024 write the input half of the backward as B and the whole as BW; since then
+//   they are I and B. W is the weight half in both.
 // Source: pytorch/pytorch torch/distributed/pipelining/schedules.py (commit 00722e6).
 #pragma once
 
@@ -89,10 +86,9 @@ struct TorchCsv {
 /// Blanks round a cell and empty lines at the end are passed over.
 /// @param file  for messages
 /// @throws InputError with line, column and source line of up to 20 errors: unknown actions, empty cells
-/// beside
-///         transfers, an action twice, a stage on two ranks, missing stages and microbatches, a backward
-///         before its forward, W before I, a transfer without its other end, a computation before its
-///         receive, both notations
+///         beside transfers, an action twice, a stage on two ranks, missing stages and microbatches, a
+///         backward before its forward, W before I, a transfer without its other end, a computation before
+///         its receive, both notations
 [[nodiscard]] TorchCsv read_torch_csv(std::string_view text, const std::string& file);
 
 // --- running ---
@@ -100,22 +96,19 @@ struct TorchCsv {
 /// How transfers are carried out. In both a rank does its cells one after another.
 enum class CsvTransfers : std::uint8_t {
   /// A send is posted and left alone; a receive waits until its send has been posted. So PyTorch's own
-  /// simulation of a
-  /// schedule runs; its runtime waits a little later, in the computation that needs what was received.
+  /// simulation of a schedule runs; its runtime waits a little later, in the computation that needs what was
+  /// received.
   Posted,
   /// A send waits for its receive as well. So NCCL may behave for large messages: it gives no promise to
-  /// buffer, and
-  /// sends and receives between two ranks share a stream.
+  /// buffer, and sends and receives between two ranks share a stream.
   Rendezvous
 };
 
 /// What keeps a schedule from running to its end, with the place of each action; nothing when it does:
 /// - the cycle of ranks that wait for each other ("rank 0 waits in 2RECV_F0 (line 1, column 33) for 1SEND_F0
-/// of rank 1
-///   (line 2, column 20), which comes after 1F0; rank 1 waits in …");
+///   of rank 1 (line 2, column 20), which comes after 1F0; rank 1 waits in …");
 /// - messages from one rank to another that are received in another order than they are sent. NCCL has no
-/// tags: the
-///   receives would get each other's contents (pytorch/pytorch issues 94819 and 125079).
+///   tags: the receives would get each other's contents (pytorch/pytorch issues 94819 and 125079).
 /// A compute_only schedule is run with every transfer made as soon as it can be.
 /// @pre csv comes from read_torch_csv() or to_torch_csv()
 [[nodiscard]] std::vector<Diagnostic> check_communication(const TorchCsv& csv, CsvTransfers transfers);
@@ -126,10 +119,8 @@ enum class CsvReceives : std::uint8_t {
   /// Where the simulated sender acts: what PyTorch itself writes. Runs whether or not sends wait.
   AtSend,
   /// Directly before its use, as in PyTorch's pull request 172833 (January 2026): a receive never holds up
-  /// what does
-  /// not need it. But where sends wait for receives, looped schedules deadlock (issue 172668 there), and in V
-  /// shapes
-  /// messages cross; ask check_communication() before running one on NCCL.
+  /// what does not need it. But where sends wait for receives, looped schedules deadlock (issue 172668
+  /// there), and in V shapes messages cross; ask check_communication() before running one on NCCL.
   AtUse
 };
 
@@ -142,9 +133,8 @@ struct CsvLowering {
 
 /// No idle cells are written: PyTorch completes a compute_only file without looking at them.
 /// @pre check_order() finds nothing wrong
-/// @throws std::invalid_argument  when a stage stands on two ranks (DualPipe), the old notation cannot name a
-/// fused
-///         block, or the order deadlocks
+/// @throws std::invalid_argument  when a stage stands on two ranks (DualPipe), the old notation cannot name
+///         a fused block, or the order deadlocks
 [[nodiscard]] TorchCsv to_torch_csv(const Order& order, CsvForm form, CsvNotation notation = CsvNotation::New,
                                     const CsvLowering& lowering = {});
 

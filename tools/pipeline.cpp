@@ -282,8 +282,7 @@ class Pipeline : public Subcommand {
                                            schedule, actions, MostActions));
     fill_costs(stage_count(*generator, request.ranks, request.chunks), schedule, request.costs);
     try {
-      Order order = make_order(*generator, request);
-      return run_pipeline(schedule, std::move(order), std::move(request.costs), transfers_);
+      return simulate(schedule, make_order(*generator, request), std::move(request.costs));
     } catch (const std::invalid_argument& error) {
       refuse("--schedule", error.what());
     }
@@ -297,7 +296,14 @@ class Pipeline : public Subcommand {
     Order order = from_csv_.empty() ? read_order() : read_csv();
     Costs costs = request_.costs;
     fill_costs(order.stages, file, costs);
-    return run_pipeline("custom", std::move(order), std::move(costs), transfers_);
+    return simulate("custom", std::move(order), std::move(costs));
+  }
+
+  [[nodiscard]] PipelineRun simulate(const std::string& schedule, Order order, Costs costs) const {
+    ProgressLine line;
+    RunOptions options;
+    options.progress = [&line](double seconds, std::uint64_t events) { line.show(seconds, events); };
+    return run_pipeline(schedule, std::move(order), std::move(costs), transfers_, options);
   }
 
   /// Lines of order text, or JSON that has them under "order", such as --json prints.

@@ -127,7 +127,8 @@ Cluster pipeline_cluster(std::size_t ranks, const PipelineTransfers& transfers, 
   return {build_topology(spec), ideal_device(), placement_in_order(ranks)};
 }
 
-PipelineRun run_pipeline(std::string name, Order order, Costs costs, const PipelineTransfers& transfers) {
+PipelineRun run_pipeline(std::string name, Order order, Costs costs, const PipelineTransfers& transfers,
+                         const RunOptions& options) {
   PipelineRun run;
   run.name = std::move(name);
   run.order = std::move(order);
@@ -139,7 +140,7 @@ PipelineRun run_pipeline(std::string name, Order order, Costs costs, const Pipel
   const std::vector<std::string> wrong = check_schedule(lowered.schedule);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + run.name + " is not sound: " + wrong.front());
   const Cluster cluster = pipeline_cluster(run.order.ranks.size(), transfers, run.costs.hop);
-  run.result = make_simgrid_backend()->run(lowered.schedule, cluster, {});
+  run.result = make_simgrid_backend()->run(lowered.schedule, cluster, options);
   const std::optional<PipelineMetrics> metrics = pipeline_metrics(lowered.schedule, run.result.timeline);
   SYNCLINE_CHECK(metrics.has_value(), "every rank computes");
   run.metrics = *metrics;

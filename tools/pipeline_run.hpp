@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.hpp"
 #include "sim/device/cluster.hpp"
 #include "sim/pipeline/lower.hpp"
 #include "sim/report/pipeline_metrics.hpp"
@@ -43,7 +44,7 @@ struct PipelineRun {
 /// @pre check_order() finds nothing wrong, deadlock() is empty
 /// @throws std::logic_error when the engine and the exact replay disagree where they must not
 [[nodiscard]] PipelineRun run_pipeline(std::string name, pipeline::Order order, pipeline::Costs costs,
-                                       const PipelineTransfers& transfers);
+                                       const PipelineTransfers& transfers, const RunOptions& options = {});
 
 /// For people: the picture, the bubble and its causes, activations.
 /// @param scale_end  end of the time axis, for pictures on one scale; 0: the run's own

@@ -31,7 +31,7 @@ bool BlockSchedule::make(const BuildingBlock& block, int most_held) {
 // visit(rank, slot, start, end). False where something stands before its input.
 template <class Times, class Time, class Visit>
 bool BlockSchedule::run(const Times& times, std::vector<Time>& ends, const Visit& visit) {
-  ends.resize(static_cast<std::size_t>(steps_) * microbatches_);
+  ends.resize(task_.path.size() * microbatches_);
   done_.assign(steps_, 0);
   std::vector<Time> now(rows_.size());
   const int slots = length(rows_), ranks = task_.ranks;
@@ -39,13 +39,13 @@ bool BlockSchedule::run(const Times& times, std::vector<Time>& ends, const Visit
     for (int rank = 0; rank < ranks; ++rank) {
       const Row& row = rows_[rank];
       if (slot >= std::ssize(row) || row[slot] == Slot::Idle) continue;
+      const bool pass = !is_weight(row[slot]);
       const int own = step(row[slot], rank), before = input(own), microbatch = done_[own]++;
+      if (before >= 0 && done_[before] <= microbatch) return false;
       Time start = now[rank];
-      if (before >= 0) {
-        if (done_[before] <= microbatch) return false;
-        start = std::max(start, ends[at(before, microbatch)] + times.hop(own));
-      }
-      ends[at(own, microbatch)] = now[rank] = start + times.of(own);
+      if (pass && before >= 0) start = std::max(start, ends[at(before, microbatch)] + times.hop(own));
+      now[rank] = start + times.of(own);
+      if (pass) ends[at(own, microbatch)] = now[rank];
       visit(rank, slot, start, now[rank]);
     }
   }
@@ -120,7 +120,7 @@ std::optional<Score> BlockSchedule::score() {
     [[nodiscard]] double of(int step) const {
       return is_pass(step) ? task.path[step].time : task.path[step - task.stages].weight;
     }
-    [[nodiscard]] double hop(int step) const { return is_pass(step) ? task.path[step].hop : 0; }
+    [[nodiscard]] double hop(int step) const { return task.path[step].hop; }
     [[nodiscard]] bool is_pass(int step) const { return step < 2 * task.stages; }
   };
   Score score;

@@ -137,10 +137,11 @@ std::vector<Order> block_orders(const Task& task, std::size_t count, long effort
   const long affordable = std::max(1L, effort / (column * std::max(part.microbatches, 2 * task.ranks)));
   const std::size_t stride = 1 + (blocks.size() - 1) / affordable;
 
+  const std::size_t whole = std::clamp<long>(effort / (column * task.microbatches), 1, count);
   std::vector<Order> orders;
   BlockSchedule schedule(task);
   for (const Scored& found : ranked(part, blocks, stride)) {
-    if (orders.size() == count) break;
+    if (orders.size() == whole) break;
     if (schedule.make(*found.block, activations(task))) orders.push_back(schedule.order());
   }
   return orders;

@@ -12,6 +12,7 @@ namespace syncline::pipeline::search {
 namespace {
 
 constexpr std::size_t MostKept = 3;
+constexpr long LeastTimings = 8;  // of the whole order, for which improve() is worth its preparations
 
 /// The guides in the order of how well they do on the task.
 std::vector<const Guide*> ranked(const Task& task, std::span<const Guide> guides) {
@@ -61,7 +62,8 @@ void Candidates::offer_guided(std::span<const Guide> guides, long effort) {
   const long affordable = std::max(1L, effort / (column * part.microbatches));
   const auto some = guides.first(std::min<std::size_t>(guides.size(), affordable));
   const std::vector<const Guide*> best = ranked(part, some);
-  for (std::size_t i = 0; i < std::min(best.size(), MostKept); ++i) offer(list_schedule(task_, *best[i]));
+  const std::size_t whole = std::clamp<long>(effort / (column * task_.microbatches), 1, MostKept);
+  for (std::size_t i = 0; i < std::min(best.size(), whole); ++i) offer(list_schedule(task_, *best[i]));
 }
 
 bool Candidates::shortest(const Score& score) const {
@@ -83,8 +85,9 @@ void Candidates::keep(Kept candidate) {
 
 Order Candidates::best(long budget) {
   SYNCLINE_CHECK(!kept_.empty(), "no order was found");
+  const bool worth_it = budget / LeastTimings >= 3L * task_.stages * task_.microbatches;
   for (Kept& candidate : kept_) {
-    if (shortest(candidate.score)) continue;
+    if (!worth_it || shortest(candidate.score)) continue;
     Kept improved = candidate;
     improved.score = improve(task_, improved.order, budget, most_.span);
     if (better(improved.score, candidate.score)) candidate = std::move(improved);

@@ -28,7 +28,7 @@ class Candidates {
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }
   /// The best after improve() has been at each that was kept; what it does not shorten is left as it was.
-  /// @param budget  actions timed for each
+  /// @param budget  actions timed for each; where these are few for so large a task, improve() is left out
   /// @pre something was kept
   [[nodiscard]] Order best(long budget);
 

@@ -14,7 +14,7 @@ class ListSchedule {
         guide_(guide),
         plan_(task),
         steps_(task.ranks),
-        horizon_(task.ranks),
+        start_(task.path.size()),
         earliest_end_(task.ranks) {
     for (int q = 0; q < 2 * task.stages; ++q) steps_[task.path[q].rank].push_back(q);
     for (int rank = 0; rank < task.ranks; ++rank) look(rank);
@@ -47,30 +47,31 @@ class ListSchedule {
     return guide_.due[task_.backward(weight.stage)] + guide_.period * weight.microbatch + guide_.weight_due;
   }
 
-  // What a rank may do next, and how soon it could be through with one of it.
+  // What a rank may do next, and how soon it could be through with one of it. Holds until something is put on
+  // the rank or an input comes.
   void look(int rank) {
-    horizon_[rank] = Infinity;
-    for (const int q : steps_[rank])
-      if (plan_.left(q) && may_hold(q)) horizon_[rank] = std::min(horizon_[rank], due(q) + guide_.window);
+    double horizon = Infinity;  // no step due later may be next
+    for (const int q : steps_[rank]) {
+      start_[q] = Infinity;
+      if (!plan_.left(q) || !may_hold(q)) continue;
+      start_[q] = plan_.arrival(q);
+      horizon = std::min(horizon, due(q) + guide_.window);
+    }
     earliest_end_[rank] = Infinity;
-    for (const int q : steps_[rank])
-      earliest_end_[rank] = std::min(earliest_end_[rank], earliest_start(q) + task_.path[q].time);
-  }
-
-  // Infinity where the step may not be next.
-  double earliest_start(int step) const {
-    const int rank = task_.path[step].rank;
-    const double arrival = plan_.arrival(step);
-    if (arrival == Infinity || due(step) > horizon_[rank] || !may_hold(step)) return Infinity;
-    return std::max(plan_.now(rank) + time_to_make_room(rank, memory_of(step)), arrival);
+    for (const int q : steps_[rank]) {
+      if (due(q) > horizon) start_[q] = Infinity;
+      if (start_[q] == Infinity) continue;
+      start_[q] = std::max(start_[q], plan_.now(rank) + time_to_make_room(rank, memory_of(q)));
+      earliest_end_[rank] = std::min(earliest_end_[rank], start_[q] + task_.path[q].time);
+    }
   }
 
   // Of the steps that could start before the rank's earliest end, the one due first.
   int choose(int rank) const {
     int chosen = -1;
     for (const int q : steps_[rank]) {
-      const bool could = earliest_start(q) < earliest_end_[rank] ||
-                         earliest_start(q) + task_.path[q].time <= earliest_end_[rank];
+      const bool could =
+          start_[q] < earliest_end_[rank] || start_[q] + task_.path[q].time <= earliest_end_[rank];
       if (could && (chosen < 0 || due(q) < due(chosen))) chosen = q;
     }
     return chosen;
@@ -108,7 +109,7 @@ class ListSchedule {
   const Guide& guide_;
   Plan plan_;
   std::vector<std::vector<int>> steps_;  // by rank
-  std::vector<double> horizon_;          // by rank: no step due later may be next
+  std::vector<double> start_;            // by step: the earliest; infinity where it may not be next
   std::vector<double> earliest_end_;     // by rank
 };
 

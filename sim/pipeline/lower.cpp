@@ -14,7 +14,7 @@
 namespace syncline::pipeline {
 namespace {
 
-constexpr std::size_t LaneCount = 3;
+constexpr std::size_t StepStreamCount = 3;
 
 class Lowerer {
  public:
@@ -77,6 +77,8 @@ class Lowerer {
           if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight)
             last[action.stage] = i;
         });
+      for (const auto& [stage, other] : in_.complete_with)
+        if (last.contains(stage) && last.contains(other)) last[stage] = std::max(last[stage], last[other]);
       for (const auto& [stage, block] : last) complete_[rank][block].push_back(stage);
     }
   }
@@ -88,6 +90,8 @@ class Lowerer {
     role_ = {};
     role_.name = fmt::format("pp{}", rank_);
     if (!in_.resident.empty()) role_.resident = in_.resident[r];
+    block_end_.clear();
+    ends_in_compute_ = true;
     held_up_by_.clear();
     reductions_.clear();
     const std::vector<int> chunks = chunks_of(order_.ranks[r]);
@@ -126,11 +130,6 @@ class Lowerer {
     return OpIndex(role_.program.size() - 1);
   }
 
-  [[nodiscard]] std::vector<OpIndex> end_of_block_before(std::size_t block) const {
-    const std::vector<OpIndex>& ends = out_.last_op[static_cast<std::size_t>(rank_)];
-    return block == 0 ? std::vector<OpIndex>{} : std::vector<OpIndex>{ends[block - 1]};
-  }
-
   void post_receives(std::size_t block) {
     for (const std::size_t id : posted_[static_cast<std::size_t>(rank_)][block]) {
       const Transfer& transfer = transfers_[id];
@@ -138,7 +137,7 @@ class Lowerer {
       op.body = Receive{{axis_, transfer.from.rank}, in_.boundary, transfer.message, eager()};
       op.stream = neighbour_stream("recv", transfer.from.rank);
       op.tag = tag_of(transfer, "receive");
-      op.after = end_of_block_before(block);
+      op.after = block_end_;
       arrivals_[id] = issue(std::move(op));
       held_up_by_.push_back(arrivals_[id]);
     }
@@ -155,35 +154,50 @@ class Lowerer {
     held_up_by_.clear();
     const std::vector<Step> steps = in_.steps(what);
     SYNCLINE_CHECK(!steps.empty(), "a block has a step");
+    // Compute ops follow each other by their stream; a collective at either end must be told to.
+    if (!ends_in_compute_ || steps.front().stream != StepStream::Compute)
+      after.insert(after.end(), block_end_.begin(), block_end_.end());
     const std::size_t first = role_.program.size();
-    const OpIndex last =
-        run_steps(steps, std::move(after), what.first.microbatch, chunk(chunks, what.first.stage));
+    const auto place = [&](const Step& step) {
+      const Action& action = step.of_second ? what.second : what.first;
+      return TagPlace{action.microbatch, chunk(chunks, action.stage)};
+    };
+    block_end_ = run_steps(steps, std::move(after), place);
+    ends_in_compute_ = block_end_.size() == 1 && steps.back().stream == StepStream::Compute;
     out_.first_op[r].push_back(OpIndex(first));
-    out_.last_op[r].push_back(last);
+    out_.last_op[r].push_back(OpIndex(role_.program.size() - 1));
   }
 
+  struct TagPlace {
+    int microbatch = -1, chunk = -1;
+  };
+
   /// One after another, the first after `after`.
-  OpIndex run_steps(const std::vector<Step>& steps, std::vector<OpIndex> after, int microbatch, int chunk) {
-    OpIndex last{};
+  /// @returns what has ended when all have
+  template <class Place>
+  std::vector<OpIndex> run_steps(const std::vector<Step>& steps, std::vector<OpIndex> after,
+                                 const Place& place) {
     std::vector<OpIndex> beside;  // not awaited by the step that follows
     for (const Step& step : steps) {
       Op op;
       std::visit([&op](const auto& body) { op.body = body; }, step.body);
-      op.stream = stream(step.lane);
+      op.stream = stream(step.stream);
       op.tag = step.tag;
-      op.tag.microbatch = microbatch;
-      op.tag.chunk = chunk;
+      const TagPlace at = place(step);
+      op.tag.microbatch = at.microbatch;
+      op.tag.chunk = at.chunk;
       op.memory = step.memory;
       op.after = after;
-      last = issue(std::move(op));
+      const OpIndex index = issue(std::move(op));
       if (step.awaited) {
         after = std::exchange(beside, {});
-        after.push_back(last);
+        after.push_back(index);
       } else {
-        beside.push_back(last);
+        beside.push_back(index);
       }
     }
-    return last;
+    after.insert(after.end(), beside.begin(), beside.end());
+    return after;
   }
 
   void send_outputs(std::size_t block) {
@@ -193,7 +207,7 @@ class Lowerer {
       op.body = Send{{axis_, transfer.to.rank}, in_.boundary, transfer.message, eager()};
       op.stream = neighbour_stream("send", transfer.to.rank);
       op.tag = tag_of(transfer, "send");
-      op.after = end_of_block_before(block + 1);
+      op.after = block_end_;
       held_up_by_.push_back(issue(std::move(op)));
     }
   }
@@ -202,16 +216,16 @@ class Lowerer {
     if (!in_.reduction) return;
     const std::vector<Step> steps = in_.reduction(stage);
     if (steps.empty()) return;
-    const std::vector<OpIndex> end =
-        end_of_block_before(out_.last_op[static_cast<std::size_t>(rank_)].size());
-    reductions_.push_back(run_steps(steps, end, -1, chunk(chunks, stage)));
+    const TagPlace at{-1, chunk(chunks, stage)};
+    const std::vector<OpIndex> ends = run_steps(steps, block_end_, [&at](const Step&) { return at; });
+    reductions_.insert(reductions_.end(), ends.begin(), ends.end());
   }
 
   void update() {
     if (!in_.update) return;
-    std::vector<OpIndex> after = end_of_block_before(out_.last_op[static_cast<std::size_t>(rank_)].size());
+    std::vector<OpIndex> after = block_end_;
     after.insert(after.end(), reductions_.begin(), reductions_.end());
-    run_steps(in_.update(rank_), std::move(after), -1, -1);
+    run_steps(in_.update(rank_), std::move(after), [](const Step&) { return TagPlace{}; });
   }
 
   // --- streams ---
@@ -231,9 +245,9 @@ class Lowerer {
     return StreamId(streams.size() - 1);
   }
 
-  StreamId stream(Lane lane) {
-    static constexpr std::array<const char*, LaneCount> Names{"compute", "tp", "dp-reduce"};
-    return stream_named(Names[static_cast<std::size_t>(lane)]);
+  StreamId stream(StepStream which) {
+    static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp", "dp-reduce"};
+    return stream_named(Names[static_cast<std::size_t>(which)]);
   }
 
   /// One for each neighbour and direction: "pp-send-next", "pp-recv-prev", "pp-send+3" for ranks further off.
@@ -256,6 +270,8 @@ class Lowerer {
   // Of the rank being lowered.
   int rank_ = 0;
   Role role_;
+  std::vector<OpIndex> block_end_;   // what has ended when the last block has
+  bool ends_in_compute_ = true;      // ... is one compute op
   std::vector<OpIndex> arrivals_;    // by transfer: its receive
   std::vector<OpIndex> held_up_by_;  // sends and receives since the last block
   std::vector<OpIndex> reductions_;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,16 +30,18 @@ namespace syncline::pipeline {
 ///               runtimes that exchange with both neighbours in one call. Sender and receiver meet where they
 ///               come at about the same time (transfers.cpp), so that no order can deadlock by this.
 enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
+[[nodiscard]] std::string_view name_of(TransferMode mode);  // "eager"
 
 /// Streams that steps run in; sends and receives have others.
-enum class Lane : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
+enum class StepStream : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
 
-/// One op of a block. Steps of a block run one after another, whatever their lanes, but for those that are
+/// One op of a block. Steps of a block run one after another, whatever their streams, but for those that are
 /// not awaited.
 struct Step {
   std::variant<Compute, Collective> body;
-  Lane lane = Lane::Compute;
-  Tag tag;  // phase, layer and name; the lowering adds microbatch and chunk
+  StepStream stream = StepStream::Compute;
+  Tag tag;                 // phase, layer and name; the lowering adds microbatch and chunk,
+  bool of_second = false;  // of the block's second action where it has two
   std::vector<MemoryEffect> memory;
   bool awaited = true;  // false: the next step does not need it, the one after that does
 };
@@ -57,6 +61,9 @@ struct Lowering {
   /// after the last block of the rank. May be empty, as may the next.
   std::function<std::vector<Step>(int stage)> reduction;
   bool overlap_reduction = true;
+  /// Pairs (a, b) of stages on one rank: a's gradients are complete only when b's are too (a table used by
+  /// both).
+  std::vector<std::pair<int, int>> complete_with{};
   /// What a pipeline rank does in the end, after its reductions.
   std::function<std::vector<Step>(int rank)> update;
   std::vector<std::vector<MemoryEffect>> resident;  // by pipeline rank; may be empty

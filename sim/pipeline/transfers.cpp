@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/core/error.hpp"
+
 namespace syncline::pipeline {
 namespace {
 
@@ -57,16 +59,21 @@ void number_messages(const Order& order, std::vector<Transfer>& all) {
   }
 }
 
+/// By transfer: the first block of the receiver that needs it or one that the same sender sends it later.
+std::vector<std::int32_t> latest_uses(const std::vector<Transfer>& all) {
+  std::vector<std::int32_t> uses(all.size());
+  std::map<std::pair<int, int>, std::int32_t> first;  // by sender and receiver
+  for (std::size_t i = all.size(); i-- > 0;) {
+    std::int32_t& use = first.try_emplace({all[i].from.rank, all[i].to.rank}, all[i].to.block).first->second;
+    uses[i] = use = std::min(use, all[i].to.block);
+  }
+  return uses;
+}
+
 /// One block ahead of its use; not after a receive of the same sender that was sent later.
 void post_ahead(std::vector<Transfer>& all) {
-  std::map<std::pair<int, int>, std::int32_t> earliest;  // by sender and receiver
-  for (auto transfer = all.rbegin(); transfer != all.rend(); ++transfer) {
-    std::int32_t& bound =
-        earliest
-            .try_emplace({transfer->from.rank, transfer->to.rank}, std::numeric_limits<std::int32_t>::max())
-            .first->second;
-    transfer->posted = bound = std::min(bound, std::max(transfer->to.block - 1, 0));
-  }
+  const std::vector<std::int32_t> uses = latest_uses(all);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].posted = std::max(uses[i] - 1, 0);
 }
 
 /// Where two ranks meet for a transfer when compute stands still meanwhile: between blocks `sent` and `sent`
@@ -81,7 +88,10 @@ class Meetings {
  public:
   explicit Meetings(const AllTimes& times) : times_(times) {}
 
-  void place(Transfer& transfer) {
+  /// @param latest  block of the receiver before which this one must have come, and those that follow it from
+  /// the same
+  ///                sender
+  void place(Transfer& transfer, std::int32_t latest) {
     const auto& sender = blocks(transfer.from.rank);
     const auto& receiver = blocks(transfer.to.rank);
     Meeting& last = last_[{transfer.from.rank, transfer.to.rank}];  // messages are not overtaken
@@ -89,8 +99,8 @@ class Meetings {
     Meeting best{-1, -1};
     double least = std::numeric_limits<double>::infinity();
     for (std::int32_t sent = first_sent; sent < first_sent + MostDelay && sent < size(sender); ++sent) {
-      if (at(sender, sent).start >= at(receiver, transfer.to.block).start) break;
-      const auto [from, to] = possible(sender, sent, receiver, last.posted, transfer.to.block);
+      if (at(sender, sent).start >= at(receiver, latest).start) break;
+      const auto [from, to] = possible(sender, sent, receiver, last.posted, latest);
       for (std::int32_t posted = from; posted <= to; ++posted) {
         const double lost = waiting(sender, sent, receiver, posted);
         if (lost >= least - Rounding * least) continue;
@@ -98,13 +108,15 @@ class Meetings {
         best = {sent, posted};
       }
     }
+    SYNCLINE_CHECK(best.sent >= 0, "a place where sender and receiver can meet");
     last = best;
     transfer.sent = best.sent;
     transfer.posted = best.posted;
   }
 
  private:
-  static constexpr std::int32_t MostDelay = 4;  // blocks for which a send is held back
+  /// Blocks for which a send may be held back: a forward and a backward, with one more of either between.
+  static constexpr std::int32_t MostDelay = 4;
   static constexpr double Rounding = 1e-9;
   using Times = std::vector<BlockTimes>;
   struct Meeting {
@@ -188,13 +200,14 @@ Seconds makespan(const AllTimes& times) {
 /// Meeting shifts the ranks against each other, after which they may meet better: a few rounds, the best is
 /// kept.
 void place_meetings(const Order& order, const Costs& costs, std::vector<Transfer>& all) {
-  constexpr int Rounds = 8;
+  constexpr int Rounds = 8;  // published schedules settle after two to four
   AllTimes times = replay(order, costs).blocks;
+  const std::vector<std::int32_t> latest = latest_uses(all);
   std::vector<Transfer> best;
   Seconds shortest(std::numeric_limits<double>::infinity());
   for (int round = 0; round < Rounds; ++round) {
     Meetings meetings(times);
-    for (Transfer& transfer : all) meetings.place(transfer);
+    for (std::size_t i = 0; i < all.size(); ++i) meetings.place(all[i], latest[i]);
     times = run_with_meetings(order, costs, all, times);
     if (makespan(times) >= shortest) break;
     shortest = makespan(times);

@@ -87,19 +87,24 @@ class RankView {
   }
 
  private:
-  /// Before the compute op `next`: its own collectives count as busy; data that it waits for, or that must be
-  /// sent first, may be on its way; the rest is waiting for a neighbour.
+  /// Before the compute op `next`: its own collectives count as busy; data that it (or such a collective)
+  /// waits for, or that must be sent first, may be on its way; the rest is waiting for a neighbour.
   void add_gap(Interval gap, std::size_t next, PipelineRank& rank) const {
     std::vector<Interval> own, moving;
     Seconds ready = gap.start;  // when all it waits for was there
-    for (const OpIndex before : program_[next].after) {
-      const Op& op = program_[before.value()];
-      const Span& span = spans_[before.value()];
+    std::vector<OpIndex> awaited = program_[next].after;
+    while (!awaited.empty()) {
+      const Op& op = program_[awaited.back().value()];
+      const Span& span = spans_[awaited.back().value()];
+      awaited.pop_back();
       ready = std::max(ready, span.end);
-      if (std::holds_alternative<Collective>(op.body))
+      if (span.end <= gap.start) continue;
+      if (std::holds_alternative<Collective>(op.body)) {
         own.push_back({span.start, span.end});
-      else if (op.communicates())
+        awaited.insert(awaited.end(), op.after.begin(), op.after.end());  // what held it up
+      } else if (op.communicates()) {
         moving.push_back({span.transfer, span.end});
+      }
     }
     Seconds at = gap.start;
     const Seconds until = std::min(ready, gap.end);
@@ -188,6 +193,8 @@ std::optional<PipelineMetrics> pipeline_metrics(const Schedule& schedule, const 
   }
   metrics.makespan = whole.end - whole.start;
   if (metrics.mean_busy <= Seconds(0)) return std::nullopt;
+  for (const Role& role : schedule.roles)
+    for (const Op& op : role.program) metrics.chunks = std::max(metrics.chunks, op.tag.chunk + 1);
   metrics.bubble_of_total = 1 - metrics.mean_busy / metrics.makespan;
   metrics.bubble_of_ideal = metrics.bubble() / metrics.mean_busy;
   metrics.bubble_of_span = 1 - metrics.mean_busy / metrics.max_rank_span;

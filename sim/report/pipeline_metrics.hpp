@@ -12,8 +12,7 @@
 
 namespace syncline {
 
-/// Warm-up: before a rank's first backward starts. Cool-down: after its last forward (and first backward)
-/// ended.
+/// Warm-up: before a rank's first backward starts. Cool-down: after that, when its last forward has ended.
 enum class PipelinePhase : std::uint8_t { WarmUp, Steady, CoolDown };
 constexpr std::size_t PipelinePhaseCount = 3;
 
@@ -38,6 +37,7 @@ struct PipelineRank {
 /// Of forward and backward compute alone: gradient reductions and the optimizer after it are not looked at.
 struct PipelineMetrics {
   std::size_t stages = 0;  // ranks along the pipeline
+  int chunks = 1;          // virtual stages of the rank that has most
   Seconds makespan;        // first start to last end, all ranks
   Seconds
       max_rank_span;  // largest last end − first start of a rank: the time that the zero-bubble papers use

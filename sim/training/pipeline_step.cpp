@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "sim/core/error.hpp"
-#include "sim/pipeline/action_table.hpp"
 #include "sim/training/stages.hpp"
 
 namespace syncline {
@@ -18,11 +17,11 @@ using enum MemoryCategory;
 using pipeline::Action;
 using pipeline::ActionKind;
 using pipeline::Block;
-using pipeline::Lane;
 using pipeline::Step;
+using pipeline::StepStream;
 
-constexpr double Master =
-    4;  // bytes of a parameter, and of each Adam moment, in the optimizer's state (fp32)
+/// Bytes of a parameter, and of each Adam moment, in the optimizer's state (fp32).
+constexpr double Master = 4;
 
 using Steps = std::vector<Step>;
 
@@ -33,10 +32,10 @@ void append(Steps& to, const Steps& more) {
 /// Groups that the step's collectives name, by position in Schedule::families.
 enum Family : std::size_t { TensorFamily, DataFamily, ModelFamily, TableFamily, FamilyCount };
 
-Step collective(Family family, Lane lane, CollectiveKind kind, Bytes bytes, Tag tag) {
+Step collective(Family family, StepStream stream, CollectiveKind kind, Bytes bytes, Tag tag) {
   Step step;
   step.body = Collective{kind, FamilyId(family), Algorithm::Auto, bytes};
-  step.lane = lane;
+  step.stream = stream;
   step.tag = std::move(tag);
   return step;
 }
@@ -122,8 +121,8 @@ class ModuleSteps {
       }
       if (!segment.then) continue;
       const TensorCollective& then = *segment.then;
-      steps.push_back(
-          collective(TensorFamily, Lane::Tensor, then.kind, then.bytes, {phase, -1, -1, -1, then.name}));
+      steps.push_back(collective(TensorFamily, StepStream::Tensor, then.kind, then.bytes,
+                                 {phase, -1, -1, -1, then.name}));
       steps.back().awaited = then.awaited;
     }
     return steps;
@@ -151,6 +150,9 @@ class PipelineStep {
         embedding_("embedding", modules_.embedding, works_),
         layer_("layer", modules_.layer, works_),
         head_("head", modules_.head, works_) {
+    nothing_.body = Compute{works_.add("nothing", {})};
+    nothing_.tag.phase = Phase::Other;
+    nothing_.tag.name = "nothing";
     for (std::size_t stage = 0; stage < stages_.size(); ++stage)
       rank_of_.push_back(rank_of_stage(generator_.placement, job.pipeline_parallel, static_cast<int>(stage)));
     copy_of_table_ = job.model.tied_embedding && rank_of_.front() != rank_of_.back();
@@ -172,6 +174,8 @@ class PipelineStep {
     lowering.overlap_reduction = job_.overlap_reduction;
     lowering.steps = [this](const Block& block) { return steps(block); };
     lowering.reduction = [this](int stage) { return reduction(stage); };
+    if (job_.model.tied_embedding && !copy_of_table_)
+      lowering.complete_with = {{0, static_cast<int>(stages_.size()) - 1}};
     lowering.update = [this](int rank) { return updates_[static_cast<std::size_t>(rank)]; };
     for (int rank = 0; rank < job_.pipeline_parallel; ++rank) {
       updates_.push_back(update(rank));
@@ -216,16 +220,20 @@ class PipelineStep {
     return families;
   }
 
-  /// Gradients are kept, and reduced, in the precision of the reduction; the optimizer has the parameters and
-  /// two moments in fp32.
+  /// Gradients are kept, and reduced, in the precision of the reduction; the optimizer has two moments in
+  /// fp32, and the parameters too where they are computed with in less.
   [[nodiscard]] std::vector<MemoryEffect> resident(int rank) const {
     const double held = parameters_[static_cast<std::size_t>(rank)];
-    std::vector<MemoryEffect> effects{{Parameters, held * size_of(job_.shape.compute)},
-                                      {Gradients, held * reduced()},
-                                      {MemoryCategory::Optimizer, Bytes(held * 3 * Master)}};
+    std::vector<MemoryEffect> effects{
+        {Parameters, held * size_of(job_.shape.compute)},
+        {Gradients, held * reduced()},
+        {MemoryCategory::Optimizer, Bytes(held * (own_master() ? 3 : 2) * Master)}};
     if (device_.reserve > Bytes(0)) effects.push_back({Reserve, device_.reserve});
     return effects;
   }
+
+  /// The optimizer keeps parameters of its own.
+  [[nodiscard]] bool own_master() const { return size_of(job_.shape.compute).si() < Master; }
 
   [[nodiscard]] Bytes reduced() const { return size_of(job_.fsdp.reduce_precision); }
 
@@ -239,9 +247,15 @@ class PipelineStep {
     return job_.shape.sequence_parallel || job_.pipeline.scatter_gather;
   }
 
+  /// Of a fused block, the forward's before the backward's: what they communicate is not hidden by each
+  /// other.
   [[nodiscard]] Steps steps(const Block& block) {
-    Steps all;
-    pipeline::for_each_action(block, [&](const Action& action) { append(all, steps_of(action)); });
+    Steps all = steps_of(block.first);
+    if (!block.fused) return all;
+    for (Step step : steps_of(block.second)) {
+      step.of_second = true;
+      all.push_back(std::move(step));
+    }
     return all;
   }
 
@@ -261,6 +275,7 @@ class PipelineStep {
       append(all, layer_.steps(kind, stage.first + (forward ? i : stage.count - 1 - i)));
     if (stage.head && forward) append(all, head_.steps(kind, -1));
     if (stage.embedding && !forward) append(all, embedding_.steps(kind, -1));
+    if (all.empty()) all.push_back(nothing_);
     return all;
   }
 
@@ -274,7 +289,7 @@ class PipelineStep {
     if (!comes || job_.shape.tensor_parallel == 1 || job_.shape.sequence_parallel ||
         !job_.pipeline.scatter_gather)
       return {};
-    return {collective(TensorFamily, Lane::Tensor, CollectiveKind::AllGather, whole_boundary(),
+    return {collective(TensorFamily, StepStream::Tensor, CollectiveKind::AllGather, whole_boundary(),
                        {forward ? Phase::Forward : Phase::Backward, -1, -1, -1, "all-gather-boundary"})};
   }
 
@@ -284,24 +299,25 @@ class PipelineStep {
     if (job_.data_parallel == 1) return {};
     const Bytes bytes =
         parameters_of(stages_[static_cast<std::size_t>(stage)], modules_, copy_of_table_) * reduced();
-    return {collective(DataFamily, Lane::Reduce, CollectiveKind::AllReduce, bytes,
+    return {collective(DataFamily, StepStream::Reduce, CollectiveKind::AllReduce, bytes,
                        {Phase::Backward, -1, -1, -1, "all-reduce-gradients"})};
   }
 
   /// The table's gradients of both ends are added; the gradient's norm over the whole model; the update by a
-  /// fused Adam, which reads gradient, parameter and both moments once and writes all but the gradient, and
-  /// the parameter once more in the precision of compute (NVIDIA apex, FusedAdam).
+  /// fused Adam, which reads gradient, parameter and both moments once and writes all but the gradient, and a
+  /// copy of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam).
   [[nodiscard]] Steps update(int rank) {
     const double held = parameters_[static_cast<std::size_t>(rank)];
     Steps steps;
     if (copy_of_table_ && (rank == rank_of_.front() || rank == rank_of_.back()))
-      steps.push_back(collective(TableFamily, Lane::Reduce, CollectiveKind::AllReduce,
-                                 modules_.embedding.parameters * reduced(),
+      steps.push_back(collective(TableFamily, StepStream::Reduce, CollectiveKind::AllReduce,
+                                 modules_.table * reduced(),
                                  {Phase::Optimizer, -1, -1, -1, "all-reduce-embedding"}));
-    const double update = reduced().si() + 6 * Master + size_of(job_.shape.compute).si();
+    const double copy = own_master() ? size_of(job_.shape.compute).si() : 0;
+    const double update = reduced().si() + 6 * Master + copy;
     steps.push_back(optimizer_step("gradient-norm", held * reduced().si()));
     if (job_.model_parallel() > 1)
-      steps.push_back(collective(ModelFamily, Lane::Reduce, CollectiveKind::AllReduce,
+      steps.push_back(collective(ModelFamily, StepStream::Reduce, CollectiveKind::AllReduce,
                                  size_of(Precision::Fp32),
                                  {Phase::Optimizer, -1, -1, -1, "all-reduce-norm"}));
     steps.push_back(optimizer_step("optimizer", held * update));
@@ -342,8 +358,9 @@ class PipelineStep {
   const std::vector<Stage> stages_;
   Works works_;
   const ModuleSteps embedding_, layer_, head_;
-  std::vector<int> rank_of_;  // by stage: the pipeline rank that holds it
-  bool copy_of_table_ = false;
+  std::vector<int> rank_of_;        // by stage: the pipeline rank that holds it
+  Step nothing_;                    // of a stage without work in a direction
+  bool copy_of_table_ = false;      // a tied table stands on two ranks
   std::vector<double> parameters_;  // by pipeline rank
   std::map<std::pair<ActionKind, int>, Steps> steps_;
   std::vector<Steps> updates_;

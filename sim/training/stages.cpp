@@ -72,7 +72,7 @@ std::vector<Stage> cut_into_stages(const std::vector<int>& layers) {
 double parameters_of(const Stage& stage, const Modules& modules, bool copy_of_table) {
   double parameters = stage.count * modules.layer.parameters;
   if (stage.embedding) parameters += modules.embedding.parameters;
-  if (stage.head) parameters += modules.head.parameters + (copy_of_table ? modules.embedding.parameters : 0);
+  if (stage.head) parameters += modules.head.parameters + (copy_of_table ? modules.table : 0);
   return parameters;
 }
 

@@ -11,10 +11,12 @@ namespace syncline {
 /// Embedding, layer and head as they stand on one rank.
 struct Modules {
   ModuleCost embedding, layer, head;
+  double table;  // parameters of the embedding table, which a tied head uses too; on one rank
   explicit Modules(const TrainingJob& job)
       : embedding(embedding_cost(job.model, job.shape)),
         layer(layer_cost(job.model, job.shape)),
-        head(head_cost(job.model, job.shape)) {}
+        head(head_cost(job.model, job.shape)),
+        table(static_cast<double>(job.model.vocabulary) * job.model.hidden / job.shape.tensor_parallel) {}
 };
 
 /// One virtual stage: layers [first, first + count), the embedding before the first, the head behind the

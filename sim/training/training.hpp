@@ -57,7 +57,8 @@ struct TrainingJob {
   [[nodiscard]] int ranks() const { return model_parallel() * data_parallel; }
 };
 
-/// One step of every rank. Mesh axes: tp fastest, then dp, then pp.
+/// One step of every rank. Mesh axes: tp fastest, then dp, then pp. Left out under sequence parallelism: the
+/// all-reduce over tp of the gradients of norms and biases, a few thousandths of the parameters.
 /// @throws std::invalid_argument when the pipeline schedule does not accept the job (pipeline_refusal() says
 /// so before)
 [[nodiscard]] Schedule training_schedule(const TrainingJob& job, const Device& device);

@@ -136,6 +136,15 @@ TEST_SUITE("pipeline metrics") {
       CHECK(rank.idle[0].total().si() + rank.idle[2].total().si() == doctest::Approx(87));
   }
 
+  TEST_CASE("GPipe waits in warm-up until its first backward, and then cools down") {
+    // p = 2, m = 2, F = 1, B = 2. rank 0: 0F0 [0,1] 0F1 [1,2] wait, 0B0 [5,7] 0B1 [7,9]. rank 1: from 1 to 7.
+    const Run run = simulate(make("gpipe", 2, 2), costs(2, 1, 1, 1));
+    CHECK(run.metrics.ranks[0].idle[0].neighbour == s(3));
+    CHECK(run.metrics.ranks[0].idle[2].total() == s(0));
+    CHECK(run.metrics.ranks[1].idle[0].neighbour == s(1));
+    CHECK(run.metrics.ranks[1].idle[2].neighbour == s(2));
+  }
+
   TEST_CASE("a schedule without a pipeline has no such metrics") {
     testing::ScheduleBuilder plain(2);
     plain.compute(0, "compute", {s(1)});
@@ -159,7 +168,7 @@ TEST_SUITE("pipeline picture") {
   TEST_CASE("halves of the backward, chunks and fused blocks are told apart") {
     // Second chunks are in lower case.
     const Run v = simulate(pipeline::parse_order("0F0 1F0 1I0 0I0 1W0 0W0", ""), costs(2, 1, 1, 1));
-    CHECK(picture(v, {.columns = 40}).starts_with("rank 0  F0───f0───i0═══I0═══w0~~~W0~~~\n"));
+    CHECK(picture(v, {.columns = 40}).starts_with("rank 0  F0───f0───i0≡≡≡I0≡≡≡w0~~~W0~~~\n"));
     const Run fused = simulate(pipeline::parse_order("0F0 (0F1;0B0)OVERLAP_F_B 0B1", ""), costs(1, 1, 1, 1));
     CHECK(picture(fused, {.columns = 40}).starts_with("rank 0  F0───X1/0▒▒▒▒▒▒▒▒▒▒▒B1════════\n"));
   }

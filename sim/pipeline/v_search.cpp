@@ -12,7 +12,7 @@ constexpr int Guides = 48;
 constexpr long GuideEffort = 1'200'000;  // actions planned after guides, roughly
 constexpr std::size_t MostBlocks = 3;    // whose orders are kept
 constexpr long BlockEffort = 2'500'000;  // slots laid out for building blocks, roughly
-constexpr long Budget = 500'000;         // actions timed for each candidate
+constexpr long Budget = 400'000;         // actions timed for each candidate
 
 std::optional<std::string> refuse(const Request& request) {
   return search::refuse_memory(request, 2);
@@ -24,7 +24,8 @@ Order make(const Request& request) {
   search::Candidates candidates(task);
   for (const Generator& known : {zb_v(), zb_v_handcrafted(), v_half(), v_min(), one_forward_one_backward_v()})
     if (known.refuse == nullptr || !known.refuse(request)) candidates.offer(known.make(request));
-  for (const Order& order : search::block_orders(task, MostBlocks, BlockEffort)) candidates.offer(order);
+  if (!candidates.shortest())
+    for (const Order& order : search::block_orders(task, MostBlocks, BlockEffort)) candidates.offer(order);
   candidates.offer_guided(search::v_blocks(task, Guides), GuideEffort);
   if (candidates.empty()) candidates.offer(search::list_schedule(task, search::one_at_a_time(task)));
   return candidates.best(Budget);

@@ -82,9 +82,10 @@ int peak(const Rows& rows) {
   return most;
 }
 
-int length(const Rows& rows) {
+int align(Rows& rows) {
   std::size_t longest = 0;
   for (const Row& row : rows) longest = std::max(longest, row.size());
+  for (Row& row : rows) row.resize(longest, Slot::Idle);
   return static_cast<int>(longest);
 }
 
@@ -159,15 +160,15 @@ void hold_weights_back(int most, Rows& rows) {
   }
 }
 
-bool reorder_cool_down(Rows& rows, int microbatches) {
-  const int p = static_cast<int>(rows.size()), most = peak(rows);
-  const int ups = std::min((most + 1) / 2, microbatches), downs = std::min(most - ups, microbatches);
+bool reorder_cool_down(Rows& rows, int microbatches, int held) {
+  const int p = static_cast<int>(rows.size());
+  const int ups = std::min((held + 1) / 2, microbatches), downs = std::min(held - ups, microbatches);
   const Row& first = rows.front();
   const int turn = static_cast<int>(first.rend() - std::find(first.rbegin(), first.rend(), Slot::F1)) - 1;
   bool free = true;
   for (int rank = 0; rank < p; ++rank) {
     Row& row = rows[rank];
-    const SlotCounts taken = take_ends(row, std::min(rank + 1, downs), ups, most);
+    const SlotCounts taken = take_ends(row, std::min(rank + 1, downs), ups, held);
     for (int k = 0; k < taken[index(Slot::B0)]; ++k) free &= put(row, turn - rank + 2 * (p - k), Slot::B0);
     for (int k = 0; k < taken[index(Slot::B1)]; ++k) free &= put(row, turn + 1 + rank - 2 * k, Slot::B1);
     append_weights(row);

@@ -38,8 +38,8 @@ constexpr int held_by(Slot what) {
 
 /// Most activations held by a rank.
 [[nodiscard]] int peak(const Rows& rows);
-/// Slots of the longest row.
-[[nodiscard]] int length(const Rows& rows);
+/// Makes all as long as the longest. @returns its slots
+int align(Rows& rows);
 
 /// Lengthens the row as needed. False where the slot is taken.
 bool put(Row& row, int slot, Slot what);
@@ -63,7 +63,8 @@ void hold_weights_back(int most, Rows& rows);
 
 /// From the last F1 of rank 0 on, gradients come down and go up in every other slot; weight gradients fill
 /// what is left. False where an action is in the way.
-[[nodiscard]] bool reorder_cool_down(Rows& rows, int microbatches);
+/// @param held  peak() of the rows
+[[nodiscard]] bool reorder_cool_down(Rows& rows, int microbatches, int held);
 
 /// Weight gradients in the order of their gradients.
 void name_weights(Rows& rows);

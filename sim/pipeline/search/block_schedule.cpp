@@ -1,51 +1,58 @@
 #include "sim/pipeline/search/block_schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
 namespace syncline::pipeline::search {
 
-BlockSchedule::BlockSchedule(const Task& task) : task_(task), steps_(3 * task.stages), rows_(task.ranks) {}
+BlockSchedule::BlockSchedule(const Task& task)
+    : task_(task), steps_(3 * task.stages), rows_(task.ranks), slots_(steps_, {1, 0}) {
+  for (const Task::Step& step : task.path) seconds_.push_back({step.time, step.hop});
+  for (int q = task.stages; q < 2 * task.stages; ++q) seconds_.push_back({task.path[q].weight, 0});
+}
 
 bool BlockSchedule::make(const BuildingBlock& block, int most_held) {
   const int p = task_.ranks, m = task_.microbatches;
   microbatches_ = std::max(m, 2 * p);  // with fewer there is no steady phase between the ends
   repeat(block, microbatches_, rows_);
   if (!squeeze() || !reorder_warm_up(rows_, microbatches_) || !squeeze()) return false;
+  int held = peak(rows_);
   if (m < microbatches_) {
-    const int most = std::min(2 * p, peak(rows_));
     keep_first(m, rows_);
     microbatches_ = m;
-    if (m <= p && 2 * m <= most_held) hold_weights_back(most, rows_);
+    if (m <= p && 2 * m <= most_held) hold_weights_back(std::min(2 * p, held), rows_);
     if (!squeeze()) return false;
+    held = peak(rows_);
   }
-  if (peak(rows_) > most_held || !reorder_cool_down(rows_, m) || !squeeze()) return false;
-  fill_idle_slots();
+  if (held > most_held || !reorder_cool_down(rows_, m, held) || !squeeze()) return false;
+  held = peak(rows_);
+  if (held > most_held) return false;
+  fill_idle_slots(held);
   name_weights(rows_);
-  return peak(rows_) <= most_held;
+  return true;
 }
 
 // Every rank's actions in their order, each as soon as the rank is free and its input there; calls
 // visit(rank, slot, start, end). False where something stands before its input.
-template <class Times, class Time, class Visit>
-bool BlockSchedule::run(const Times& times, std::vector<Time>& ends, const Visit& visit) {
-  ends.resize(task_.path.size() * microbatches_);
+template <class Time, class Visit>
+bool BlockSchedule::run(const Steps<Time>& steps, std::vector<Time>& ends, const Visit& visit) {
+  ends.resize(static_cast<std::size_t>(steps_) * microbatches_);
   done_.assign(steps_, 0);
   std::vector<Time> now(rows_.size());
-  const int slots = length(rows_), ranks = task_.ranks;
+  const int slots = align(rows_), ranks = task_.ranks;
   for (int slot = 0; slot < slots; ++slot) {
     for (int rank = 0; rank < ranks; ++rank) {
-      const Row& row = rows_[rank];
-      if (slot >= std::ssize(row) || row[slot] == Slot::Idle) continue;
-      const bool pass = !is_weight(row[slot]);
-      const int own = step(row[slot], rank), before = input(own), microbatch = done_[own]++;
-      if (before >= 0 && done_[before] <= microbatch) return false;
+      const Slot what = rows_[rank][slot];
+      if (what == Slot::Idle) continue;
+      const int own = step(what, rank), before = input(own), microbatch = done_[own]++;
+      const auto& [time, hop] = steps[own];
       Time start = now[rank];
-      if (pass && before >= 0) start = std::max(start, ends[at(before, microbatch)] + times.hop(own));
-      now[rank] = start + times.of(own);
-      if (pass) ends[at(own, microbatch)] = now[rank];
+      if (before >= 0) {
+        if (done_[before] <= microbatch) return false;
+        start = std::max(start, ends[at(before, microbatch)] + hop);
+      }
+      now[rank] = ends[at(own, microbatch)] = start + time;
       visit(rank, slot, start, now[rank]);
     }
   }
@@ -54,36 +61,31 @@ bool BlockSchedule::run(const Times& times, std::vector<Time>& ends, const Visit
 
 // Nothing moves to a later slot; where it would have to, the rows were not sound.
 bool BlockSchedule::squeeze() {
-  struct Slots {
-    static int of(int) { return 1; }
-    static int hop(int) { return 0; }
-  };
   bool sound = true;
-  std::vector<int> lengths(rows_.size(), 0);
-  const bool runs = run(Slots{}, slot_ends_, [&](int rank, int slot, int start, int end) {
+  int length = 0;
+  const bool runs = run(slots_, slot_ends_, [&](int rank, int slot, int start, int end) {
     sound &= start <= slot;
+    length = std::max(length, end);
     std::swap(rows_[rank][std::min(start, slot)], rows_[rank][slot]);
-    lengths[rank] = end;
   });
-  for (std::size_t rank = 0; rank < rows_.size(); ++rank) rows_[rank].resize(lengths[rank]);
+  for (Row& row : rows_) row.resize(length, Slot::Idle);
   return runs && sound;
 }
 
 // In the order of time, every idle slot takes the first action behind it that can run there and does not
-// make a rank hold more than the fullest did.
-void BlockSchedule::fill_idle_slots() {
-  const int most = peak(rows_), slots = length(rows_);
+// make the rank hold more than `most_held`.
+void BlockSchedule::fill_idle_slots(int most_held) {
+  const int slots = align(rows_);
   done_.assign(steps_, 0);
   slot_ends_.resize(done_.size() * microbatches_);
   std::vector<int> held(rows_.size(), 0);
   for (int slot = 0; slot < slots; ++slot) {
     for (int rank = 0; rank < task_.ranks; ++rank) {
-      const Row& row = rows_[rank];
-      if (slot >= std::ssize(row)) continue;
-      if (row[slot] == Slot::Idle && !fill(rank, slot, most - held[rank])) continue;
-      const int own = step(row[slot], rank);
+      const Slot& what = rows_[rank][slot];
+      if (what == Slot::Idle && !fill(rank, slot, most_held - held[rank])) continue;
+      const int own = step(what, rank);
       slot_ends_[at(own, done_[own]++)] = slot + 1;
-      held[rank] += held_by(row[slot]);
+      held[rank] += held_by(what);
     }
   }
 }
@@ -115,17 +117,9 @@ bool BlockSchedule::fill(int rank, int slot, int room) {
 }
 
 std::optional<Score> BlockSchedule::score() {
-  struct Seconds {
-    const Task& task;
-    [[nodiscard]] double of(int step) const {
-      return is_pass(step) ? task.path[step].time : task.path[step - task.stages].weight;
-    }
-    [[nodiscard]] double hop(int step) const { return task.path[step].hop; }
-    [[nodiscard]] bool is_pass(int step) const { return step < 2 * task.stages; }
-  };
   Score score;
   std::vector<double> first(rows_.size(), -1);
-  const bool runs = run(Seconds{task_}, time_ends_, [&](int rank, int, double start, double end) {
+  const bool runs = run(seconds_, second_ends_, [&](int rank, int, double start, double end) {
     if (first[rank] < 0) first[rank] = start;
     score.makespan = std::max(score.makespan, end);
     score.span = std::max(score.span, end - first[rank]);

@@ -28,11 +28,17 @@ class BlockSchedule {
   [[nodiscard]] Order order() const;
 
  private:
+  template <class Time>
+  struct Step {
+    Time time, hop;  // hop: after its input
+  };
+  template <class Time>
+  using Steps = std::vector<Step<Time>>;
+  template <class Time, class Visit>
+  bool run(const Steps<Time>& steps, std::vector<Time>& ends, const Visit& visit);
   bool squeeze();
-  void fill_idle_slots();
+  void fill_idle_slots(int most_held);
   bool fill(int rank, int slot, int room);
-  template <class Times, class Time, class Visit>
-  bool run(const Times& times, std::vector<Time>& ends, const Visit& visit);
 
   // Steps are numbered as in the task, weight gradients behind them.
   [[nodiscard]] int step(Slot what, int rank) const;
@@ -43,10 +49,11 @@ class BlockSchedule {
   const int steps_;
   int microbatches_ = 0;  // in the rows: for a while more than the task's
   Rows rows_;
-  // Kept for their storage:
-  std::vector<int> done_;          // microbatches by step
-  std::vector<int> slot_ends_;     // by step and microbatch: the slot after
-  std::vector<double> time_ends_;  // the same in seconds
+  Steps<int> slots_;
+  Steps<double> seconds_;
+  // By step, and by step and microbatch; kept for their storage.
+  std::vector<int> done_, slot_ends_;
+  std::vector<double> second_ends_;
 };
 
 }  // namespace syncline::pipeline::search

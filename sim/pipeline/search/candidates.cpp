@@ -49,7 +49,7 @@ void Candidates::offer(const Order& order) {
 }
 
 void Candidates::offer_guided(std::span<const Guide> guides, long effort) {
-  if (!kept_.empty() && shortest(kept_.front().score)) return;
+  if (shortest()) return;
   const long column = 3L * task_.stages;  // actions of a microbatch
   const long microbatches = effort / (column * static_cast<long>(guides.size()));
   if (microbatches >= task_.microbatches) {

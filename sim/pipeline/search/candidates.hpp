@@ -27,6 +27,8 @@ class Candidates {
   void offer_guided(std::span<const Guide> guides, long effort);
 
   [[nodiscard]] bool empty() const { return kept_.empty(); }
+  /// Whether the best is as short as any order can be.
+  [[nodiscard]] bool shortest() const { return !kept_.empty() && shortest(kept_.front().score); }
   /// The best after improve() has been at each that was kept; what it does not shorten is left as it was.
   /// @param budget  actions timed for each; where these are few for so large a task, improve() is left out
   /// @pre something was kept

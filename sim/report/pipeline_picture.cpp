@@ -8,6 +8,9 @@
 #include <set>
 #include <stdexcept>
 
+#include "sim/core/error.hpp"
+#include "sim/report/text.hpp"
+
 namespace syncline {
 namespace {
 
@@ -28,7 +31,7 @@ struct MarkStyle {
 constexpr std::array<MarkStyle, MarkCount> Styles{{
     {'F', "─", "\x1b[97;44m", "\x1b[30;104m", "forward"},
     {'B', "═", "\x1b[30;42m", "\x1b[30;102m", "backward"},
-    {'I', "═", "\x1b[30;46m", "\x1b[30;106m", "backward for inputs"},
+    {'I', "≡", "\x1b[30;46m", "\x1b[30;106m", "backward for inputs"},
     {'W', "~", "\x1b[30;43m", "\x1b[30;103m", "backward for weights"},
     {'X', "▒", "\x1b[97;45m", "\x1b[30;105m", "forward and backward fused"},
     {' ', "·", "\x1b[90m", "\x1b[90m", "idle"},
@@ -36,6 +39,7 @@ constexpr std::array<MarkStyle, MarkCount> Styles{{
 constexpr std::string_view TransferColour = "\x1b[36m", ColourOff = "\x1b[0m";
 constexpr std::size_t LabelColumns = 8;  // "rank 12 "
 constexpr double Rounding = 1e-6;        // of a column
+constexpr double MostColumns = 1000;     // that are worth asking for
 
 Mark mark_of(const Block& block) {
   return block.fused ? Fused : static_cast<Mark>(block.first.kind);
@@ -46,6 +50,37 @@ struct Cell {
   bool second = false;  // of every second chunk
   std::string text;     // in place of the filling
 };
+
+/// Text that is not broken between lines.
+struct Piece {
+  std::string text;
+  std::size_t columns;  // without what sets colours
+};
+
+void add_words(std::string_view sentence, std::vector<Piece>& pieces) {
+  for (std::size_t at = 0; at < sentence.size();) {
+    const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
+    const std::string_view word = sentence.substr(at, end - at);
+    pieces.push_back({std::string(word), width(word)});
+    at = end + 1;
+  }
+}
+
+/// Lines of at most `columns`, below the rows of ranks.
+std::string wrapped(const std::vector<Piece>& pieces, std::size_t columns) {
+  std::string text;
+  std::size_t used = columns;
+  for (const Piece& piece : pieces) {
+    const bool begins = used + 1 + piece.columns > columns;
+    if (begins)
+      text += (text.empty() ? "" : "\n") + std::string(LabelColumns, ' ');
+    else
+      text += ' ';
+    text += piece.text;
+    used = (begins ? LabelColumns : used + 1) + piece.columns;
+  }
+  return text + "\n";
+}
 
 class Drawing {
  public:
@@ -68,7 +103,7 @@ class Drawing {
       if (with_transfers_) text += std::string(LabelColumns, ' ') + transfer_row(rank) + "\n";
     }
     if (rows_ < in_.blocks.size()) text += fmt::format("(and {} more ranks)\n", in_.blocks.size() - rows_);
-    return text + axis() + legend();
+    return text + axis() + legend() + too_narrow();
   }
 
  private:
@@ -76,20 +111,20 @@ class Drawing {
 
   /// Whole columns for the shortest block, where all others are multiples of it.
   void snap() {
-    Seconds unit = end_;
+    shortest_ = end_;
     for (const auto& rank : in_.blocks)
       for (const BlockTimes& block : rank)
-        if (block.end > block.start) unit = std::min(unit, block.end - block.start);
-    const double columns = std::floor(position(unit) + Rounding);
+        if (block.end > block.start) shortest_ = std::min(shortest_, block.end - block.start);
+    const double columns = std::floor(position(shortest_) + Rounding);
     if (columns < 1) return;
-    const auto off_grid = [unit](Seconds time) {
+    const auto off_grid = [unit = shortest_](Seconds time) {
       const double units = time / unit;
       return std::abs(units - std::round(units)) > Rounding;
     };
     for (const auto& rank : in_.blocks)
       for (const BlockTimes& block : rank)
         if (off_grid(block.start) || off_grid(block.end)) return;
-    scale_ = columns / unit.si();
+    scale_ = columns / shortest_.si();
     cells_ = static_cast<std::size_t>(std::ceil(position(end_) - Rounding));
   }
 
@@ -102,29 +137,37 @@ class Drawing {
       visit(cell, std::min(to, static_cast<double>(cell) + 1) - std::max(from, static_cast<double>(cell)));
   }
 
+  /// The stages of a rank, in the order of its chunks.
+  [[nodiscard]] std::set<int> stages_of(std::size_t rank) const {
+    std::set<int> stages;
+    for (const Block& block : in_.order.ranks[rank]) stages.insert(block.first.stage);
+    return stages;
+  }
+
   [[nodiscard]] std::vector<Cell> row(std::size_t rank) const {
     const auto& order = in_.order.ranks[rank];
-    std::set<int> stages;
-    for (const Block& block : order) stages.insert(block.first.stage);
+    const std::set<int> stages = stages_of(rank);
     const auto second_chunk = [&stages](const Block& block) {
       return std::distance(stages.begin(), stages.find(block.first.stage)) % 2 == 1;
     };
-    std::vector<std::array<double, MarkCount>> shares(cells_);
+    using Shares = std::array<double, MarkCount>;
+    std::vector<Shares> shares(cells_), of_second(cells_);
     std::vector<Cell> cells(cells_);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Mark mark = mark_of(order[i]);
       for_each_cell(in_.blocks[rank][i].start, in_.blocks[rank][i].end, [&](std::size_t cell, double share) {
         shares[cell][mark] += share;
-        if (share > 0.5) cells[cell].second = second_chunk(order[i]);
+        if (second_chunk(order[i])) of_second[cell][mark] += share;
       });
     }
     for (std::size_t cell = 0; cell < cells_; ++cell) {
       double busy = 0;
       for (const double share : shares[cell]) busy += share;
       shares[cell][IdleMark] = 1 - busy;
-      cells[cell].mark = static_cast<Mark>(std::max_element(shares[cell].begin(), shares[cell].end()) -
-                                           shares[cell].begin());
-      if (cells[cell].mark == IdleMark) cells[cell].second = false;
+      const Mark mark = static_cast<Mark>(std::max_element(shares[cell].begin(), shares[cell].end()) -
+                                          shares[cell].begin());
+      cells[cell].mark = mark;
+      cells[cell].second = of_second[cell][mark] > shares[cell][mark] / 2;
     }
     for (std::size_t i = 0; i < order.size(); ++i) write_label(order[i], in_.blocks[rank][i], cells);
     return cells;
@@ -194,7 +237,7 @@ class Drawing {
     for (int tick = 0;; ++tick) {
       const double time = tick * step;
       const std::size_t column = LabelColumns + static_cast<std::size_t>(std::lround(time * scale_));
-      const std::string label = fmt::format("{:.4g}", time);
+      const std::string label = written(Seconds(time));
       if (column + label.size() > LabelColumns + cells_ && tick > 0) break;
       line.resize(std::max(line.size(), column), ' ');
       if (line.size() == column) line += label;
@@ -202,35 +245,92 @@ class Drawing {
     return line + "\n";
   }
 
+  [[nodiscard]] std::string written(Seconds time) const {
+    return options_.time ? options_.time(time) : fmt::format("{:.4g}", time.si());
+  }
+
   [[nodiscard]] std::string legend() const {
     std::array<bool, MarkCount> used{};
     used[IdleMark] = true;
-    for (std::size_t rank = 0; rank < rows_; ++rank)
+    std::size_t chunks = 0;
+    for (std::size_t rank = 0; rank < rows_; ++rank) {
+      chunks = std::max(chunks, stages_of(rank).size());
       for (const Block& block : in_.order.ranks[rank]) used[mark_of(block)] = true;
-    std::string line(LabelColumns, ' ');
-    for (std::size_t mark = 0; mark < MarkCount; ++mark) {
-      if (!used[mark]) continue;
-      const MarkStyle& style = Styles[mark];
-      if (mark == IdleMark)
-        line += fmt::format("{} {}", style.filling, style.legend);
-      else if (options_.colour)
-        line += fmt::format("{}  {} {}, ", style.colour, ColourOff, style.legend);
-      else
-        line += fmt::format("{}{} {}, ", style.letter, style.filling, style.legend);
     }
-    if (with_transfers_) line += ", ▀ transfer";
-    return line + "\n";
+    std::vector<Piece> pieces;
+    for (std::size_t mark = 0; mark < MarkCount; ++mark)
+      if (used[mark]) pieces.push_back(legend_of(Styles[mark], mark != IdleMark));
+    if (with_transfers_) pieces.push_back({"▀ transfer", 10});
+    for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
+      pieces[i].text += ',';
+      ++pieces[i].columns;
+    }
+    if (chunks > 1) {
+      pieces.back().text += ';';
+      ++pieces.back().columns;
+      add_words(
+          fmt::format("{}: a rank's second{} chunk", options_.colour ? "lighter colours" : "small letters",
+                      chunks > 3 ? ", fourth, ..." : ""),
+          pieces);
+    }
+    return wrapped(pieces, static_cast<std::size_t>(options_.columns));
+  }
+
+  [[nodiscard]] Piece legend_of(const MarkStyle& style, bool block) const {
+    if (block && options_.colour)
+      return {fmt::format("{}  {} {}", style.colour, ColourOff, style.legend), 3 + width(style.legend)};
+    const std::string letter(block ? 1 : 0, style.letter);
+    std::string text = fmt::format("{}{} {}", letter, style.filling, style.legend);
+    const std::size_t columns = width(text);
+    return {std::move(text), columns};
+  }
+
+  /// What a column stands for where blocks are narrower; else nothing.
+  [[nodiscard]] std::string too_narrow() const {
+    if (scale_ <= 0 || position(shortest_) >= 1 - Rounding) return "";
+    std::size_t most = 0;  // blocks in a column
+    for (std::size_t rank = 0; rank < rows_; ++rank) {
+      std::vector<std::size_t> blocks(cells_);
+      for (const BlockTimes& block : in_.blocks[rank])
+        for_each_cell(block.start, block.end,
+                      [&](std::size_t cell, double) { most = std::max(most, ++blocks[cell]); });
+    }
+    std::string note =
+        fmt::format("a column covers {}: up to {} block{} of a rank, and shows what takes most of it",
+                    written(Seconds(1 / scale_)), most, most == 1 ? "" : "s");
+    const double enough = static_cast<double>(LabelColumns) + std::ceil(end_ / shortest_ - Rounding);
+    if (enough <= MostColumns) note += fmt::format("; --columns {:.0f} would show each", enough);
+    std::vector<Piece> words;
+    add_words(note, words);
+    return wrapped(words, static_cast<std::size_t>(options_.columns));
   }
 
   const PipelinePicture& in_;
   const PictureOptions& options_;
   std::size_t rows_ = 0, cells_ = 0;
-  Seconds end_;
+  Seconds end_, shortest_;
   double scale_ = 0;  // columns a second
   bool with_transfers_ = false;
 };
 
 }  // namespace
+
+PipelinePicture picture_of_textbook(const pipeline::Order& order, const Schedule& schedule,
+                                    const Timeline& timeline) {
+  PipelinePicture picture{order, {}, {}};
+  std::size_t next = 0;  // span
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    auto& blocks = picture.blocks.emplace_back();
+    auto& transfers = picture.transfers.emplace_back();
+    for (const Op& op : schedule.role(RankId(rank)).program) {
+      const Span& span = timeline.spans.at(next++);
+      if (std::holds_alternative<Compute>(op.body)) blocks.push_back({span.start, span.end});
+      if (op.communicates() && span.end > span.transfer) transfers.push_back({span.transfer, span.end});
+    }
+    SYNCLINE_CHECK(blocks.size() == order.ranks[rank].size(), "a compute op is a block of the order");
+  }
+  return picture;
+}
 
 std::string pipeline_picture(const PipelinePicture& picture, const PictureOptions& options) {
   return Drawing(picture, options).run();

@@ -281,7 +281,7 @@ TEST_SUITE("cli: pipeline pictures") {
     const std::vector<std::string> rows = rank_rows(outcome.out);
     REQUIRE(rows.size() == 2);
     CHECK(rows[0] == "rank 0  F0────F1────······B0══════════F2────B1══════════B2══════════");
-    CHECK(rows[1] == "rank 1  ······F0────I0════F1────B1══════════F2────I2════W0~~~~W2~~~~");
+    CHECK(rows[1] == "rank 1  ······F0────I0≡≡≡≡F1────B1══════════F2────I2≡≡≡≡W0~~~~W2~~~~");
     for (const std::string part :
          {"forward", "backward", "backward for inputs", "backward for weights", "idle"})
       CHECK(contains(outcome.out, part));

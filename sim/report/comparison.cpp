@@ -5,6 +5,7 @@
 #include "sim/core/printable.hpp"
 #include "sim/core/units.hpp"
 #include "sim/report/metric_table.hpp"
+#include "sim/report/pipeline_text.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/report/text.hpp"
 
@@ -16,14 +17,27 @@ constexpr std::size_t LabelWidth = 26;
 constexpr std::size_t NarrowestCell = 15;  // of many runs, which then need a wider page
 constexpr const char* Unknown = "-";
 
-// The rows between the heading and the links.
-constexpr std::string_view Compared[] = {
-    "tokens-per-s-per-accelerator", "mfu", "compute-time", "communication-time", "exposed-communication", "exposed-share",
-    "overlap-share", "waiting-time", "pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span",
-    "peak-activations"};
+// The rows between the heading and the links, in this order.
+constexpr std::string_view OfCompute[] = {"tokens-per-s-per-accelerator", "mfu", "compute-time"};
+constexpr std::string_view OfCommunication[] = {"communication-time", "exposed-communication", "exposed-share", "overlap-share",
+                                                "waiting-time"};
+constexpr std::string_view OfBubbles[] = {"bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations"};
+
+constexpr double SameWork = 0.01;  // ideal times that differ by less are of the same work
 
 std::string ratio_text(const RunSummary& run, const RunSummary& first) {
   return first.step_time.si() > 0 ? fmt::format("× {:.3f}", run.step_time / first.step_time) : Unknown;
+}
+
+std::string bubble_text(const RunSummary& run) { return run.pipeline ? to_text(run.pipeline->bubble()) : Unknown; }
+
+// What makes bubbles of textbooks hard to compare. Of training runs other layouts give a rank other work.
+std::string work_text(std::span<const RunSummary> runs) {
+  if (!std::ranges::all_of(runs, is_textbook)) return "";
+  const auto ideal = [](const RunSummary& run) { return run.pipeline->mean_busy; };
+  const Seconds least = ideal(std::ranges::min(runs, {}, ideal)), most = ideal(std::ranges::max(runs, {}, ideal));
+  if (most <= least * (1 + SameWork)) return "";
+  return fmt::format("the runs do not do the same work: ideal times differ, from {} to {}\n", to_text(least), to_text(most));
 }
 
 std::string busiest_name(const RunSummary& run) {
@@ -73,15 +87,25 @@ std::string comparison_table(std::span<const RunSummary> runs) {
   const auto named = [](const RunSummary& run) { return !run.context.model.empty(); };
   if (std::any_of(runs.begin(), runs.end(), named))
     text += line("model", runs, [](const RunSummary& run) { return run.context.model.empty() ? Unknown : run.context.model; });
-  text += line("topology", runs, [](const RunSummary& run) { return run.topology; });
+  const bool links = std::ranges::any_of(runs, [](const RunSummary& run) { return !is_textbook(run) || carries_data(run); });
+  if (links) text += line("topology", runs, [](const RunSummary& run) { return run.topology; });
   text += line("accelerators", runs, [](const RunSummary& run) { return fmt::format("{} × {}", run.ranks, run.device); });
   text += metric_line("step-time");
   text += line("  to the first", runs, [&](const RunSummary& run) { return ratio_text(run, first); });
-  for (const std::string_view name : Compared) text += metric_line(name);
-  text += line("peak memory", runs, memory_text);
+  const auto add = [&](std::span<const std::string_view> names) {
+    for (const std::string_view name : names) text += metric_line(name);
+  };
+  add(OfCompute);
+  if (links) add(OfCommunication);
+  text += metric_line("pipeline-time");
+  if (std::ranges::any_of(runs, [](const RunSummary& run) { return run.pipeline.has_value(); }))
+    text += line("bubble", runs, bubble_text);
+  add(OfBubbles);
+  const auto needs_memory = [](const RunSummary& run) { return !is_textbook(run) || run.memory; };
+  if (std::ranges::any_of(runs, needs_memory)) text += line("peak memory", runs, memory_text);
   if (std::any_of(runs.begin(), runs.end(), out_of_memory)) text += line("  fits", runs, fit_text);
-  text += line("busiest link", runs, busiest_name);
-  text += line("  its utilisation", runs, busiest_share);
+  if (links) text += line("busiest link", runs, busiest_name) + line("  its utilisation", runs, busiest_share);
+  text += work_text(runs);
   // One command gives all runs the same values.
   if (!first.context.overrides.empty())
     text += printable(fmt::format("changed by --set: {}", fmt::join(first.context.overrides, ", "))) + "\n";

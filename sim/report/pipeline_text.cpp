@@ -11,8 +11,9 @@ namespace syncline {
 
 std::string bubble_line(const PipelineMetrics& metrics, const TimeText& time) {
   return fmt::format("bubble {} = {} of the total = {} of the ideal {}; {} of the longest rank's span",
-                     time(metrics.bubble()), percent(metrics.bubble_of_total), percent(metrics.bubble_of_ideal),
-                     time(metrics.mean_busy), percent(metrics.bubble_of_span));
+                     time(metrics.bubble()), percent(metrics.bubble_of_total),
+                     percent(metrics.bubble_of_ideal), time(metrics.mean_busy),
+                     percent(metrics.bubble_of_span));
 }
 
 std::string bubble_table(const PipelineMetrics& metrics, const TimeText& time) {
@@ -38,7 +39,17 @@ std::string peaks_text(const std::vector<int>& by_rank) {
   constexpr std::size_t Most = 16;
   if (by_rank.size() <= Most) return fmt::format("{}", fmt::join(by_rank, " "));
   const auto [least, most] = std::ranges::minmax(by_rank);
+  if (least == most) return fmt::format("{} on every rank", most);
   return fmt::format("{} to {}; {} on rank 0", least, most, by_rank.front());
+}
+
+bool is_textbook(const RunSummary& run) {
+  return run.pipeline.has_value() && run.precision.empty();
+}
+
+bool carries_data(const RunSummary& run) {
+  return std::ranges::any_of(run.link_kinds,
+                             [](const LinkKindSummary& kind) { return kind.carried > Bytes(0); });
 }
 
 }  // namespace syncline

@@ -282,7 +282,9 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.step_time = result.step_time;
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
   if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule));
-  if (auto pipeline = pipeline_metrics(schedule, result.timeline); pipeline && pipeline->stages > 1)
+  // A textbook of one stage is a pipeline without a bubble; a training run on one stage is none.
+  const bool textbook = schedule.job.hardware_flop <= Flop(0);
+  if (auto pipeline = pipeline_metrics(schedule, result.timeline); pipeline && (pipeline->stages > 1 || textbook))
     run.pipeline = std::move(pipeline);
   run.memory = summarise_memory(result, schedule, cluster.device.memory);
   run.busiest_links = busiest_links(result, topology);

@@ -104,7 +104,7 @@ struct RunSummary {
   Seconds step_time;
   Throughput throughput;
   std::optional<Metrics> metrics;     // none when the run kept no timeline
-  std::optional<PipelineMetrics> pipeline;   // of a pipeline of two stages or more, with a timeline
+  std::optional<PipelineMetrics> pipeline;   // of two stages or more, or without FLOP; with a timeline
   std::optional<MemorySummary> memory;
   std::vector<LinkSummary> busiest_links;    // by utilisation, at most five
   std::vector<LinkKindSummary> link_kinds;

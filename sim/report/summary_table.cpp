@@ -35,8 +35,8 @@ bool changes_job(const std::string& assignment) {
 }
 
 // Singular for one: "1 flow", "2 flows".
-std::string counted(std::uint64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+std::string counted(std::uint64_t count, std::string_view thing, std::string_view plural = "s") {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : plural);
 }
 
 std::string value_of(const RunSummary& run, std::string_view metric) {
@@ -54,7 +54,9 @@ std::string result_table(const RunSummary& run) {
     add("model FLOP", fmt::format("{} per accelerator, {}", value_of(run, "model-flop-per-s-per-accelerator"),
                                   run.throughput.mfu ? "MFU " + value_of(run, "mfu") : "peak unknown, so no MFU"));
   if (run.throughput.hfu) add("with recomputation", "HFU " + value_of(run, "hfu"));
-  if (run.metrics) {
+  if (run.metrics && is_textbook(run) && !carries_data(run)) {
+    add("compute", value_of(run, "compute-time"));  // what it waits for is told with the bubble
+  } else if (run.metrics) {
     const Metrics& metrics = *run.metrics;
     add("compute", value_of(run, "compute-time"));
     if (!metrics.has_communication) {
@@ -68,22 +70,28 @@ std::string result_table(const RunSummary& run) {
                                    value_of(run, "exposed-communication-max")));
       add("  waiting for others", value_of(run, "waiting-time"));
     }
-    add("bubble", value_of(run, "bubble-fraction") + " idle share: of a rank's time, without compute");
+    if (!is_textbook(run)) add("bubble", value_of(run, "bubble-fraction") + " idle share: of a rank's time, without compute");
   } else {
     add("timeline", run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
   }
   return aligned(rows, "ll") + (run.metrics && run.ranks > 1 ? "  (times are means over ranks)\n" : "");
 }
 
-std::string pipeline_table(const PipelineMetrics& pipeline) {
-  const TimeText time = [](Seconds value) { return to_text(value); };
+// "4 microbatches of a chunk", "1 to 4 microbatches".
+std::string activations_text(const PipelineMetrics& pipeline) {
   std::vector<int> peaks;
   for (const PipelineRank& rank : pipeline.ranks) peaks.push_back(rank.peak_activations);
   const auto [least, most] = std::ranges::minmax(peaks);
-  std::string text = heading(fmt::format("Pipeline of {} stages: {} from the first forward to the last backward", pipeline.stages,
-                                         to_text(pipeline.makespan)));
+  return (least < most ? fmt::format("{} to ", least) : "") + counted(static_cast<std::uint64_t>(most), "microbatch", "es") +
+         (pipeline.chunks > 1 ? " of a chunk" : "");
+}
+
+std::string pipeline_table(const PipelineMetrics& pipeline) {
+  const TimeText time = [](Seconds value) { return to_text(value); };
+  std::string text = heading(fmt::format("Pipeline of {}: {} from the first forward to the last backward",
+                                         counted(pipeline.stages, "stage"), to_text(pipeline.makespan)));
   text += "  " + bubble_line(pipeline, time) + "\n" + bubble_table(pipeline, time);
-  return text + fmt::format("  peak activations of a rank: {} to {} microbatches of a chunk\n", least, most);
+  return text + fmt::format("  peak activations of a rank: {}\n", activations_text(pipeline));
 }
 
 std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
@@ -103,7 +111,7 @@ std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
 }
 
 std::string link_table(const RunSummary& run) {
-  if (run.link_kinds.empty()) return "";
+  if (run.link_kinds.empty() || (is_textbook(run) && !carries_data(run))) return "";
   Rows kinds{{"", "links", "used", "highest", "mean", "carried"}};
   for (const LinkKindSummary& kind : run.link_kinds)
     kinds.push_back({kind.kind, std::to_string(kind.links), std::to_string(kind.used), percent(kind.highest),
@@ -160,7 +168,8 @@ std::string group_table(const RunSummary& run) {
                       to_text(group.bytes_between_nodes)});
     text = heading("Groups") + aligned(rows, "lrrlrrr");
   }
-  if (!run.crosses_nodes) text += "\nnothing in this workload crosses a node: the scale-out network is not used\n";
+  if (!run.crosses_nodes && (carries_data(run) || !is_textbook(run)))
+    text += "\nnothing in this workload crosses a node: the scale-out network is not used\n";
   return text;
 }
 
@@ -186,6 +195,12 @@ std::string published_table(const RunSummary& run) {
   return text;
 }
 
+// Of a share too small for two decimals its first digits: "0.0001 %".
+std::string tolerance_text(const std::string& metric, double within) {
+  const bool tiny = find_metric(metric).unit == MetricUnit::Share && within > 0 && within < 0.5e-4;
+  return tiny ? fmt::format("{:.2g} %", within * 100) : metric_text(metric, within);
+}
+
 // "12 ms ± 1 ms", "at least 40 %".
 std::string expectation_table(const RunSummary& run) {
   if (run.expect.empty()) return "";
@@ -195,6 +210,13 @@ std::string expectation_table(const RunSummary& run) {
                     verdict.simulated ? metric_text(verdict.expected.metric, *verdict.simulated) : "unknown",
                     "expected " + expectation_text(verdict.expected)});
   return heading("Expectations") + aligned(rows, "llrl");
+}
+
+// "64 × h100-sxm on 8 nodes of dgx-h100, bf16"; of a textbook that sends no bytes its ranks.
+std::string hardware_text(const RunSummary& run) {
+  if (is_textbook(run) && !carries_data(run)) return counted(run.ranks, "rank") + ", blocks of fixed time";
+  return fmt::format("{} × {} on {} of {}{}{}", run.ranks, run.device, counted(run.nodes, "node"), run.topology,
+                     run.precision.empty() ? "" : ", ", run.precision);
 }
 
 std::string inconsistencies(const RunSummary& run) {
@@ -213,7 +235,7 @@ std::string expectation_text(const Expectation& expected) {
     if (value) text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) + metric_text(expected.metric, *value);
   };
   add("", expected.value);
-  if (expected.value && expected.within) text += " ± " + metric_text(expected.metric, *expected.within);
+  if (expected.value && expected.within) text += " ± " + tolerance_text(expected.metric, *expected.within);
   add("at least ", expected.at_least);
   add("at most ", expected.at_most);
   return text;
@@ -222,9 +244,7 @@ std::string expectation_text(const Expectation& expected) {
 std::string summary_table(const RunSummary& run) {
   std::string text;
   if (!run.context.title.empty()) text += clipped(run.context.title, Columns) + "\n";
-  text += clipped(fmt::format("{} × {} on {} node{} of {}{}{}", run.ranks, run.device, run.nodes, run.nodes == 1 ? "" : "s",
-                              run.topology, run.precision.empty() ? "" : ", ", run.precision),
-                  Columns) + "\n";
+  text += clipped(hardware_text(run), Columns) + "\n";
   text += input_text(run.context) + "\n";
   text += result_table(run);
   if (run.pipeline) text += pipeline_table(*run.pipeline);

@@ -1,4 +1,6 @@
 // `syncline schedule`: the schedule of a scenario in its text form, which `run` reads back.
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 
@@ -26,8 +28,15 @@ class PrintSchedule : public Subcommand {
     add_set_option(app, assignments_, "--set parallel.dp=8");
   }
   ExitCode run() override {
-    write_schedule(std::cout, make_schedule(load_scenario(file_, overrides_of(assignments_))));
+    const Scenario scenario = load_scenario(file_, overrides_of(assignments_));
+    write_schedule(std::cout, make_schedule(scenario));
     if (!std::cout.flush()) throw EnvironmentError("cannot write to standard output");
+    if (scenario.textbook && !scenario.textbook->topology)
+      spdlog::warn(
+          "a schedule says what is sent, not over what: the hop and bandwidth of {} are not in it; `run` "
+          "takes them "
+          "from --topology",
+          file_);
     return Done;
   }
 

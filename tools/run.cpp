@@ -8,7 +8,9 @@
 
 #include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/core/error.hpp"
+#include "sim/core/units.hpp"
 #include "sim/report/gantt.hpp"
+#include "sim/report/pipeline_picture.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/timeline/trace.hpp"
 #include "tools/build_info.hpp"
@@ -163,7 +165,7 @@ class Run : public Subcommand {
       spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);
     }
     if (!json_ && files_.size() == 1) fmt::print("{}", summary_table(summary));
-    if (gantt_) print_gantt(result.timeline, summary.context.scenario);
+    if (gantt_) fmt::print("\n{}\n{}", summary.context.scenario, drawing(question, result.timeline));
     return summary;
   }
 
@@ -175,12 +177,25 @@ class Run : public Subcommand {
     return options;
   }
 
-  void print_gantt(const Timeline& timeline, const std::string& title) const {
+  /// Of a pipeline without a model the blocks, else what every stream does.
+  std::string drawing(const Question& question, const Timeline& timeline) const {
     const Terminal terminal = standard_output();
-    GanttOptions options;
-    options.columns = columns_ > 0 ? columns_ : terminal.columns;
+    const int columns = columns_ > 0 ? columns_ : terminal.columns;
+    if (!question.scenario || !question.scenario->textbook || timeline.spans.empty()) {
+      GanttOptions options;
+      options.columns = columns;
+      options.colour = terminal.colour;
+      return gantt(timeline, options);
+    }
+    const TextbookPipeline& textbook = *question.scenario->textbook;
+    const pipeline::Order order = order_of(textbook);
+    PipelinePicture picture = picture_of_textbook(order, question.schedule, timeline);
+    if (textbook.transfers == pipeline::TransferMode::Eager) picture.transfers.clear();
+    PictureOptions options;
+    options.columns = columns;
     options.colour = terminal.colour;
-    fmt::print("\n{}\n{}", title, gantt(timeline, options));
+    options.time = [](Seconds time) { return to_text(time); };
+    return pipeline_picture(picture, options);
   }
 
   std::vector<std::string> files_, assignments_;

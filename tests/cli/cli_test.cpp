@@ -272,6 +272,26 @@ TEST_SUITE("cli: results") {
     CHECK(contains(outcome.out, "tiny-16\n"));
   }
 
+  TEST_CASE("a pipeline without a model is drawn as its blocks") {
+    const Folder folder;
+    folder.write("p.yaml",
+                 "version: 1\nname: p\npipeline: {schedule: 1f1b, stages: 2, microbatches: 2, forward: 10ms, "
+                 "backward-input: 10ms, backward-weight: 10ms}\n");
+    const Outcome outcome = run(folder, "run p.yaml --gantt --columns 45");
+    CHECK(outcome.code == 0);
+    // (m + p - 1)(F + B + W) = 90 ms in 45 - 8 columns: 4 for 10 ms.
+    CHECK_MESSAGE(contains(outcome.out,
+                           "\np\nrank 0  F0──F1──········B0══════····B1══════\n"
+                           "rank 1  ····F0──B0══════F1──B1══════········\n"
+                           "        0 s                 50 ms\n"),
+                  outcome.out);
+    // Transfers that take time, 10 ms here, have a row beside each rank.
+    const Outcome slow = run(folder,
+                             "run p.yaml --gantt --columns 60 --set pipeline.transfers=overlapped --set "
+                             "pipeline.bytes=10MB --set pipeline.bandwidth=1GBps");
+    CHECK_MESSAGE(contains(slow.out, "· idle, ▀ transfer\n"), slow.err);
+  }
+
   TEST_CASE("several runs are shown side by side") {
     const Folder folder;
     std::string thin = read(Data + "/tiny-16.yaml");

@@ -31,6 +31,7 @@ class ListSchedule {
       if (gap > 0 && (guide_.fill_small_idle || gap > plan_.longest_idle() - plan_.idle(rank)))
         plan_.put_weight(rank);
       plan_.put(step);
+      if (plan_.spoilt()) return std::move(plan_);  // an I that takes memory did not fit
       look(rank);
       if (step + 1 < 2 * task_.stages) look(task_.path[step + 1].rank);
     }

@@ -3,8 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace syncline::pipeline::search {
+namespace {
+
+/// Of which all times are whole multiples, so that sums of them are exact and equal ones equal whatever the
+/// unit of the input; 1 where there is none.
+double common_unit(const Costs& costs) {
+  std::vector<double> times{costs.hop.si()};
+  for (const StageTimes& stage : costs.stages)
+    for (const Seconds time : {stage.forward, stage.backward_input, stage.backward_weight})
+      times.push_back(time.si());
+  std::erase(times, 0.0);
+  if (times.empty()) return 1;
+  constexpr int Finest = 1000;  // parts of the shortest time
+  const double shortest = std::ranges::min(times);
+  for (int parts = 1; parts <= Finest; ++parts) {
+    const double unit = shortest / parts;
+    const auto whole = [unit](double time) {
+      return std::abs(time / unit - std::round(time / unit)) <= 1e-9 * time / unit;
+    };
+    if (std::ranges::all_of(times, whole)) return unit;
+  }
+  return 1;
+}
+
+}  // namespace
+
 Task make_task(const Request& request, Placement placement, std::optional<double> limit) {
   Task task;
   task.ranks = request.ranks;
@@ -12,13 +38,15 @@ Task make_task(const Request& request, Placement placement, std::optional<double
   task.microbatches = request.microbatches;
   task.memory = request.memory;
   if (limit) task.limit = *limit * request.memory.forward;
+  const double unit = common_unit(request.costs);
+  const auto in_units = [unit](Seconds time) { return unit == 1 ? time.si() : std::round(time.si() / unit); };
   for (int q = 0; q < 2 * task.stages; ++q) {
     const bool backward = q >= task.stages;
     const int stage = backward ? 2 * task.stages - 1 - q : q;
     const StageTimes& times = request.costs.stages[stage];
-    Task::Step step{stage, rank_of_stage(placement, task.ranks, stage), backward, times.forward.si()};
-    if (backward) step.time = times.backward_input.si(), step.weight = times.backward_weight.si();
-    if (q > 0 && task.path.back().rank != step.rank) step.hop = request.costs.hop.si();
+    Task::Step step{stage, rank_of_stage(placement, task.ranks, stage), backward, in_units(times.forward)};
+    if (backward) step.time = in_units(times.backward_input), step.weight = in_units(times.backward_weight);
+    if (q > 0 && task.path.back().rank != step.rank) step.hop = in_units(request.costs.hop);
     task.path.push_back(step);
   }
   return task;
@@ -53,6 +81,10 @@ std::optional<std::string> refuse_memory(const Request& request, int chunks) {
   if (!(memory.forward > 0) || memory.backward_weight > 0)
     return fmt::format("needs memory that a forward takes and a weight gradient does not, not {:g} and {:g}",
                        memory.forward, memory.backward_weight);
+  const double sum = memory.forward + memory.backward_input + memory.backward_weight;
+  if (!(std::abs(sum) <= Rounding * memory.forward))
+    return fmt::format("needs memory that ends where it began: {:g}, {:g} and {:g} add up to {:g}, not 0",
+                       memory.forward, memory.backward_input, memory.backward_weight, sum);
   if (!request.memory_limit) return std::nullopt;
   const double rise = std::max({0.0, memory.backward_input, memory.backward_input + memory.backward_weight});
   const double least = chunks + rise / memory.forward;

@@ -15,15 +15,10 @@ namespace syncline {
 namespace {
 
 constexpr std::size_t LargestScheduleFile = std::size_t{1} << 30;
-constexpr std::string_view ByteOrderMark = "\xEF\xBB\xBF";
-
-std::string_view without_mark(std::string_view text) {
-  return text.substr(text.starts_with(ByteOrderMark) ? ByteOrderMark.size() : 0);
-}
 
 /// Whatever its version: the reader of schedules says which it reads.
 bool is_schedule(std::string_view text) {
-  return without_mark(text).starts_with(ScheduleTextHeader.substr(0, ScheduleTextHeader.find(' ')));
+  return text.starts_with(ScheduleTextHeader.substr(0, ScheduleTextHeader.find(' ')));
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& message) {
@@ -110,7 +105,7 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
   const std::string text = read_text_file(file, [](std::string_view begin) {
     return is_schedule(begin) ? LargestScheduleFile : LargestConfigFile;
   });
-  if (is_schedule(text)) return read_schedule_question(without_mark(text), file, overrides, where);
+  if (is_schedule(text)) return read_schedule_question(text, file, overrides, where);
   Scenario scenario = parse_scenario(text, file, overrides);
   if (!where.topology.empty() || !where.device.empty())
     refuse(

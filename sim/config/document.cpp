@@ -13,6 +13,8 @@
 namespace syncline {
 namespace {
 
+constexpr std::string_view ByteOrderMark = "\xEF\xBB\xBF";
+
 [[noreturn]] void refuse(const std::string& file, const std::string& message) {
   throw InputError({Place{file, 0, 0, ""}, message});
 }
@@ -209,6 +211,7 @@ std::string read_text_file(const std::string& file,
     return stream.gcount() > 0;
   };
   read_part();
+  if (text.starts_with(ByteOrderMark)) text.erase(0, ByteOrderMark.size());
   if (text.empty()) refuse(file, "is empty");
   const std::size_t limit = limit_of(text);
   const auto refuse_large = [&](std::string_view size) {

@@ -72,7 +72,7 @@ class ConfigErrors {
 /// Largest configuration file that is read; a larger one is refused before it is.
 constexpr std::size_t LargestConfigFile = 4 << 20;
 
-/// The content of a text file.
+/// The content of a text file, without the byte-order mark that some editors begin it with.
 /// @throws InputError when it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not
 /// UTF-8 text
 [[nodiscard]] std::string read_text_file(const std::string& file, std::size_t limit = LargestConfigFile);

@@ -66,9 +66,10 @@ Field printed_if(bool applies, Field field) {
 
 Names<pipeline::TransferMode> transfer_modes() {
   using pipeline::TransferMode;
-  return {{"eager", TransferMode::Eager},
-          {"overlapped", TransferMode::Overlapped},
-          {"blocking", TransferMode::Blocking}};
+  Names<TransferMode> names;
+  for (const TransferMode mode : {TransferMode::Eager, TransferMode::Overlapped, TransferMode::Blocking})
+    names.emplace_back(name_of(mode), mode);
+  return names;
 }
 
 }  // namespace syncline

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "sim/config/document.hpp"
@@ -24,9 +24,13 @@ namespace {
 
 using namespace pipeline;
 
-constexpr double MostActions = 20e6;  // in one order: about 4 GB
-constexpr int PlainColumns = 120;     // of a picture that goes to a file
+constexpr double LeastAmount = 1e-18, MostAmount = 1e18;
+constexpr int PlainColumns = 120;  // of a picture that goes to a file
 constexpr std::size_t LargestFile = std::size_t{1} << 28;
+
+void throw_any(std::vector<Diagnostic> wrong) {
+  if (!wrong.empty()) throw InputError(std::move(wrong));
+}
 
 [[noreturn]] void refuse(const std::string& flag, const std::string& message) {
   throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
@@ -42,6 +46,9 @@ class Amounts {
       const bool plain = text.find_first_not_of("0123456789.+-eE") == std::string::npos;
       const double value = plain ? parse_number(text) : with_unit(text).si();
       if (value < 0) refuse(flag, fmt::format("{} is negative", text));
+      if (value != 0 && (value < LeastAmount || value > MostAmount))
+        refuse(flag,
+               fmt::format("{} is not simulated; give 0, or {:g} to {:g}", text, LeastAmount, MostAmount));
       if (value != 0) note(flag, text, plain);
       return value;
     } catch (const std::invalid_argument& error) {
@@ -85,9 +92,9 @@ class Pipeline : public Subcommand {
     app.add_option("--schedule", schedules_, "Schedules by name, several by commas")
         ->delimiter(',')
         ->type_name("NAME,...");
-    app.add_option("--stages", request_.ranks, "Pipeline ranks p")->check(positive);
-    app.add_option("--microbatches", request_.microbatches, "Microbatches m of a step")->check(positive);
-    app.add_option("--chunks", request_.chunks, "Virtual stages a rank v (default: the schedule's own)")
+    app.add_option("--stages", stages_, "Pipeline ranks p (default 4)")->check(positive);
+    app.add_option("--microbatches", microbatches_, "Microbatches m of a step (default 8)")->check(positive);
+    app.add_option("--chunks", chunks_, "Virtual stages a rank v (default: the schedule's own)")
         ->check(positive);
     app.add_option(
            "--group-size", request_.group_size,
@@ -117,8 +124,7 @@ class Pipeline : public Subcommand {
         ->expected(3)
         ->type_name("F,B,W");
     app.add_option("--weight-order", weight_order_, "ZB-H1, ZB-H2: which of the held-back W comes first")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, WeightOrder>{
-            {"oldest-first", WeightOrder::OldestFirst}, {"newest-first", WeightOrder::NewestFirst}}));
+        ->check(CLI::IsMember({"oldest-first", "newest-first"}));
     app.add_flag(
         "--split-backward", split_backward_,
         "ZB-H1, ZB-H2: every backward in two halves, as in the paper; else adjacent halves are one, as "
@@ -131,14 +137,16 @@ class Pipeline : public Subcommand {
                                            "Take the order from a schedule file of PyTorch's, either form")
                                 ->type_name("FILE");
     from_order->excludes(from_csv);
-    app.add_option("--csv", csv_, "Write the schedule for PyTorch")->type_name("FILE");
+    CLI::Option* csv = app.add_option("--csv", csv_, "Write the schedule for PyTorch")->type_name("FILE");
     app.add_option("--csv-form", csv_form_,
                    "compute_comms: with sends and receives; compute_only: PyTorch adds them")
         ->capture_default_str()
-        ->check(CLI::IsMember({"compute_comms", "compute_only"}));
+        ->check(CLI::IsMember({"compute_comms", "compute_only"}))
+        ->needs(csv);
     app.add_option("--csv-notation", csv_notation_, "new: I and B; old (before 2025): B and BW")
         ->capture_default_str()
-        ->check(CLI::IsMember({"new", "old"}));
+        ->check(CLI::IsMember({"new", "old"}))
+        ->needs(csv);
     CLI::Option* order =
         app.add_flag("--order", order_, "Print the orders alone, as --from-order reads them");
     app.add_flag("--json", json_, "Print one JSON object")->excludes(order);
@@ -148,8 +156,8 @@ class Pipeline : public Subcommand {
 
   ExitCode run() override {
     if (list_) return print_list();
-    read_amounts();
     check_taken();
+    read_request();
     std::vector<PipelineRun> runs;
     if (from_file())
       runs.push_back(run_file());
@@ -166,7 +174,8 @@ class Pipeline : public Subcommand {
   }
 
  private:
-  [[nodiscard]] bool from_file() const { return !from_order_.empty() || !from_csv_.empty(); }
+  [[nodiscard]] const std::string& file() const { return from_csv_.empty() ? from_order_ : from_csv_; }
+  [[nodiscard]] bool from_file() const { return !file().empty(); }
 
   // --- what is asked ---
 
@@ -177,6 +186,18 @@ class Pipeline : public Subcommand {
     if (std::ranges::find(schedules_, "custom") != schedules_.end())
       refuse("--schedule", "custom comes from a file: give --from-order FILE or --from-csv FILE");
     return schedules_;
+  }
+
+  void read_request() {
+    request_.ranks = stages_.value_or(4);
+    request_.microbatches = microbatches_.value_or(8);
+    request_.chunks = chunks_.value_or(0);
+    request_.weight_order =
+        weight_order_ == "newest-first" ? WeightOrder::NewestFirst : WeightOrder::OldestFirst;
+    request_.merge_backward = !split_backward_;
+    if (!memory_.empty()) request_.memory = {memory_[0], memory_[1], memory_[2]};
+    if (!memory_limit_.empty()) request_.memory_limit = read_memory_limit();
+    read_amounts();
   }
 
   void read_amounts() {
@@ -200,10 +221,6 @@ class Pipeline : public Subcommand {
       transfers_.mode = TransferMode::Overlapped;
     }
     if (blocking_) transfers_.mode = TransferMode::Blocking;
-    if (!memory_.empty()) request_.memory = {memory_[0], memory_[1], memory_[2]};
-    request_.weight_order = weight_order_;
-    request_.merge_backward = !split_backward_;
-    if (!memory_limit_.empty()) request_.memory_limit = read_memory_limit();
   }
 
   /// "8", or "1.5p" for one and a half times as many as there are ranks.
@@ -239,10 +256,23 @@ class Pipeline : public Subcommand {
     Request request = request_;
     if (!generator.searched) request.memory_limit.reset();
     if (!generator.takes_group_size) request.group_size = 0;
-    return completed(generator, request);
+    if (request.chunks == 0) request.chunks = generator.default_chunks;
+    return request;
   }
 
-  /// Options that none of the schedules takes would be ignored without a word.
+  /// Before anything is made that grows with the counts.
+  static void check_counts(const Generator& generator, const Request& request) {
+    if (request.ranks > MostRanks)
+      refuse("--stages", fmt::format("is {}; at most {} ranks are simulated", request.ranks, MostRanks));
+    if (const auto reason = refusal(generator, request)) refuse("--schedule", *reason);
+    const double actions = most_actions(generator, request);
+    if (actions > MostActions)
+      refuse("--microbatches",
+             fmt::format("is {}: {} would have up to {:.3g} actions; at most {:g} are simulated",
+                         request.microbatches, generator.name, actions, MostActions));
+  }
+
+  /// Options that nothing takes would be ignored without a word.
   void check_taken() const {
     struct Option {
       const char* flag;
@@ -251,11 +281,14 @@ class Pipeline : public Subcommand {
     };
     const auto weights = [](const Generator& generator) { return generator.takes_weight_order; };
     const auto searched = [](const Generator& generator) { return generator.searched; };
+    const auto fuses = [](const Generator& generator) { return generator.fuses; };
+    if (from_file()) check_counts_left_out();
     for (const Option& option :
          {Option{"--memory-limit", !memory_limit_.empty(), searched},
           Option{"--memory", !memory_.empty(), searched},
-          Option{"--weight-order", weight_order_ != WeightOrder::OldestFirst, weights},
+          Option{"--weight-order", !weight_order_.empty(), weights},
           Option{"--split-backward", split_backward_, weights},
+          Option{"--FB", !fused_.empty() && !from_file(), fuses},
           Option{"--group-size", request_.group_size > 0,
                  [](const Generator& generator) { return generator.takes_group_size; }}}) {
       if (!option.given) continue;
@@ -270,16 +303,24 @@ class Pipeline : public Subcommand {
     }
   }
 
+  /// A file says them.
+  void check_counts_left_out() const {
+    const std::pair<const char*, bool> counts[] = {{"--stages", stages_.has_value()},
+                                                   {"--microbatches", microbatches_.has_value()},
+                                                   {"--chunks", chunks_.has_value()}};
+    for (const auto& [flag, given] : counts)
+      if (given)
+        refuse(flag,
+               fmt::format("is of schedules that are made by name; {} has its order: leave it out", file()));
+  }
+
   // --- running ---
 
   [[nodiscard]] PipelineRun run_generated(const std::string& schedule) const {
     const Generator* generator = find_generator(schedule);
     if (generator == nullptr) refuse("--schedule", unknown_name("schedule", schedule, generator_names()));
     Request request = request_for(*generator);
-    const double actions = 3.0 * request.ranks * request.chunks * request.microbatches;
-    if (actions > MostActions)
-      refuse("--microbatches", fmt::format("{} would have up to {:.3g} actions; at most {:.3g} are simulated",
-                                           schedule, actions, MostActions));
+    check_counts(*generator, request);
     fill_costs(stage_count(*generator, request.ranks, request.chunks), schedule, request.costs);
     try {
       return simulate(schedule, make_order(*generator, request), std::move(request.costs));
@@ -289,17 +330,22 @@ class Pipeline : public Subcommand {
   }
 
   [[nodiscard]] PipelineRun run_file() const {
-    const std::string& file = from_csv_.empty() ? from_order_ : from_csv_;
     for (const std::string& schedule : schedules_)
       if (schedule != "custom")
-        refuse("--schedule", fmt::format("{} comes without a file; {} is custom", schedule, file));
+        refuse("--schedule", fmt::format("{} comes without a file; {} is custom", schedule, file()));
     Order order = from_csv_.empty() ? read_order() : read_csv();
+    if (!fused_.empty() && !has_fused_block(order))
+      refuse("--FB", fmt::format("is of fused blocks, of which {} has none; leave it out", file()));
     Costs costs = request_.costs;
-    fill_costs(order.stages, file, costs);
+    fill_costs(order.stages, file(), costs);
     return simulate("custom", std::move(order), std::move(costs));
   }
 
   [[nodiscard]] PipelineRun simulate(const std::string& schedule, Order order, Costs costs) const {
+    const auto takes_time = [&costs](const Block& block) { return costs.of(block) > Seconds(0); };
+    if (std::ranges::none_of(order.ranks,
+                             [&](const RankOrder& rank) { return std::ranges::any_of(rank, takes_time); }))
+      refuse("--F", "is 0, and so is every backward: nothing takes time; give one that does");
     ProgressLine line;
     RunOptions options;
     options.progress = [&line](double seconds, std::uint64_t events) { line.show(seconds, events); };
@@ -310,12 +356,11 @@ class Pipeline : public Subcommand {
   [[nodiscard]] Order read_order() const {
     std::string text = read_text_file(from_order_, [](std::string_view) { return LargestFile; });
     const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin != std::string::npos && (text[begin] == '{' || text[begin] == '[')) text = lines_of_json(text);
-    Order order = parse_order(text, from_order_);
-    check(check_order(order), from_order_);
-    const std::string cycle = deadlock(order);
-    if (!cycle.empty()) throw InputError(Diagnostic{{from_order_, 0, 0, ""}, "deadlocks: " + cycle});
-    return order;
+    const bool is_json = begin != std::string::npos && (text[begin] == '{' || text[begin] == '[');
+    if (is_json) text = lines_of_json(text);
+    WrittenOrder written = parse_written_order(text, from_order_ + (is_json ? ", \"order\"" : ""));
+    throw_any(check_written_order(written.order, written.ranks, "the order", {from_order_, 0, 0, ""}));
+    return std::move(written.order);
   }
 
   [[nodiscard]] std::string lines_of_json(const std::string& text) const {
@@ -333,18 +378,12 @@ class Pipeline : public Subcommand {
   [[nodiscard]] Order read_csv() const {
     const TorchCsv csv =
         read_torch_csv(read_text_file(from_csv_, [](std::string_view) { return LargestFile; }), from_csv_);
-    std::vector<Diagnostic> wrong = check_communication(csv, CsvTransfers::Posted);
-    if (!wrong.empty()) throw InputError(std::move(wrong));
+    if (const auto size = too_large(csv.order)) refuse(from_csv_, *size);
+    throw_any(check_communication(csv, CsvTransfers::Posted));
     spdlog::info("{}: {}", from_csv_, describe(csv));
     for (const Diagnostic& danger : check_communication(csv, CsvTransfers::Rendezvous))
       spdlog::warn("{}, if sends wait for their receives", format_diagnostic(danger));
     return csv.order;
-  }
-
-  static void check(const std::vector<std::string>& wrong, const std::string& file) {
-    std::vector<Diagnostic> diagnostics;
-    for (const std::string& message : wrong) diagnostics.push_back({{file, 0, 0, ""}, message});
-    if (!diagnostics.empty()) throw InputError(std::move(diagnostics));
   }
 
   // --- showing ---
@@ -394,11 +433,11 @@ class Pipeline : public Subcommand {
   bool list_ = false, blocking_ = false, split_backward_ = false, order_ = false, json_ = false;
   std::vector<std::string> schedules_, forward_, input_, weight_;
   std::vector<double> memory_;
-  std::string fused_, comm_, bytes_, bandwidth_, memory_limit_;
+  std::string fused_, comm_, bytes_, bandwidth_, memory_limit_, weight_order_;
   std::string from_order_, from_csv_, csv_, csv_form_ = "compute_comms", csv_notation_ = "new";
-  WeightOrder weight_order_ = WeightOrder::OldestFirst;
+  std::optional<int> stages_, microbatches_, chunks_;
   int columns_ = 0;
-  Request request_{.ranks = 4, .microbatches = 8};
+  Request request_;
   std::vector<Seconds> forward_times_, input_times_, weight_times_;
   PipelineTransfers transfers_;
 };

@@ -48,6 +48,57 @@ Seconds bubble(const Replay& replay) {
   return replay.makespan * replay.bubble_fraction;
 }
 
+/// Factors by which a pipeline is made larger for the engine, which tells times apart only when they differ
+/// by more than 1e-12 s and rates by 1e-9 B/s. Powers of two, so that no digit is lost.
+struct Scale {
+  double time = 1, bytes = 1;
+};
+
+/// By which `value` is made about `target`; 1 for 0.
+double factor_to(double target, double value) {
+  return value > 0 ? std::exp2(std::round(std::log2(target / value))) : 1;
+}
+
+/// The longest time becomes about a second, the bandwidth about 1 GB/s.
+Scale scale_for(const Costs& costs, const PipelineTransfers& transfers) {
+  Seconds longest = std::max(costs.hop, costs.fused.value_or(Seconds(0)));
+  for (const StageTimes& stage : costs.stages)
+    longest = std::max({longest, stage.forward, stage.backward_input, stage.backward_weight});
+  if (transfers.bandwidth) longest = std::max(longest, transfers.bytes / *transfers.bandwidth);
+  Scale scale{factor_to(1, longest.si()), 1};
+  if (transfers.bandwidth) scale.bytes = factor_to(1e9, transfers.bandwidth->si() / scale.time);
+  return scale;
+}
+
+Costs scaled(Costs costs, Scale scale) {
+  costs.hop *= scale.time;
+  if (costs.fused) *costs.fused *= scale.time;
+  for (StageTimes& stage : costs.stages)
+    for (Seconds* time : {&stage.forward, &stage.backward_input, &stage.backward_weight}) *time *= scale.time;
+  return costs;
+}
+
+PipelineTransfers scaled(PipelineTransfers transfers, Scale scale) {
+  transfers.bytes *= scale.bytes;
+  if (transfers.bandwidth) *transfers.bandwidth *= scale.bytes / scale.time;
+  return transfers;
+}
+
+RunOptions scaled(RunOptions options, Scale scale) {
+  if (options.progress)
+    options.progress = [progress = options.progress, scale](double seconds, std::uint64_t events) {
+      progress(seconds / scale.time, events);
+    };
+  return options;
+}
+
+/// Times as they were asked for, of a run in the engine's scale.
+void scale_back(RunResult& result, Scale scale) {
+  result.step_time /= scale.time;
+  for (Span& span : result.timeline.spans)
+    for (Seconds* time : {&span.start, &span.transfer, &span.end}) *time /= scale.time;
+}
+
 /// When each block ran, and when data moved, from the spans of all ranks.
 void read_timeline(const pipeline::Lowered& lowered, PipelineRun& run) {
   const std::vector<Span>& spans = run.result.timeline.spans;
@@ -103,12 +154,10 @@ std::string imbalance_text(const PipelineRun& run) {
 }
 
 std::string transfers_text(const PipelineRun& run) {
-  static constexpr std::array<const char*, 3> Modes{"eager", "overlapped", "blocking"};
-  const char* mode = Modes[static_cast<std::size_t>(run.transfers.mode)];
   const Seconds bytes = run.transfers.bandwidth ? run.transfers.bytes / *run.transfers.bandwidth : Seconds(0);
   if (bytes <= Seconds(0) && run.costs.hop <= Seconds(0) && run.transfers.mode == TransferMode::Eager)
     return "free transfers";
-  return fmt::format("{} transfers of {}", mode, number(run.costs.hop + bytes));
+  return fmt::format("{} transfers of {}", name_of(run.transfers.mode), number(run.costs.hop + bytes));
 }
 
 }  // namespace
@@ -136,11 +185,16 @@ PipelineRun run_pipeline(std::string name, Order order, Costs costs, const Pipel
   run.transfers = transfers;
   run.exact = replay(run.order, run.costs);
   run.balanced = replay(run.order, without_hops(balanced(run.costs)));
-  const pipeline::Lowered lowered = lower_textbook(run.order, run.costs, transfers.mode, transfers.bytes);
+  const Scale scale = scale_for(run.costs, transfers);
+  const Costs engine_costs = scaled(run.costs, scale);
+  const PipelineTransfers engine_transfers = scaled(transfers, scale);
+  const pipeline::Lowered lowered =
+      lower_textbook(run.order, engine_costs, transfers.mode, engine_transfers.bytes);
   const std::vector<std::string> wrong = check_schedule(lowered.schedule);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + run.name + " is not sound: " + wrong.front());
-  const Cluster cluster = pipeline_cluster(run.order.ranks.size(), transfers, run.costs.hop);
-  run.result = make_simgrid_backend()->run(lowered.schedule, cluster, options);
+  const Cluster cluster = pipeline_cluster(run.order.ranks.size(), engine_transfers, engine_costs.hop);
+  run.result = make_simgrid_backend()->run(lowered.schedule, cluster, scaled(options, scale));
+  scale_back(run.result, scale);
   const std::optional<PipelineMetrics> metrics = pipeline_metrics(lowered.schedule, run.result.timeline);
   SYNCLINE_CHECK(metrics.has_value(), "every rank computes");
   run.metrics = *metrics;
@@ -162,7 +216,8 @@ std::string pipeline_text(const PipelineRun& run, PictureOptions options) {
   text += fmt::format("  makespan {}; the longest a rank is in use, first start to last end: {}\n",
                       number(metrics.makespan), number(metrics.max_rank_span));
   const TimeText plain = [](Seconds time) { return number(time); };
-  text += fmt::format("  {}\n", bubble_line(metrics, plain)) + bubble_table(metrics, plain) + imbalance_text(run);
+  text +=
+      fmt::format("  {}\n", bubble_line(metrics, plain)) + bubble_table(metrics, plain) + imbalance_text(run);
   text += fmt::format("  peak activations by rank (stages × microbatches): {}\n",
                       peaks_text(peaks(run, &pipeline::RankReplay::peak_activations)));
   return text;
@@ -198,7 +253,6 @@ Json idle_json(const Idle& idle) {
 }
 
 Json run_json(const PipelineRun& run) {
-  static constexpr std::array<const char*, 3> Modes{"eager", "overlapped", "blocking"};
   const PipelineMetrics& metrics = run.metrics;
   const std::size_t ranks = run.order.ranks.size();
   const auto& stages = run.costs.stages;
@@ -212,7 +266,7 @@ Json run_json(const PipelineRun& run) {
   object["W"] = list(stages.size(), [&](std::size_t i) { return stages[i].backward_weight.si(); });
   object["FB"] = run.costs.fused ? Json(run.costs.fused->si()) : Json(nullptr);
   object["comm"] = run.costs.hop.si();
-  object["transfers"] = Modes[static_cast<std::size_t>(run.transfers.mode)];
+  object["transfers"] = name_of(run.transfers.mode);
   object["bytes"] = run.transfers.bytes.si();
   object["bandwidth"] = run.transfers.bandwidth ? Json(run.transfers.bandwidth->si()) : Json(nullptr);
   object["makespan"] = metrics.makespan.si();

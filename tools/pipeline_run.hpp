@@ -14,8 +14,8 @@
 
 namespace syncline {
 
-/// How data moves between ranks: after `latency` and at `bandwidth`, over links that no two pairs of ranks
-/// share.
+/// How data moves between ranks, beside the hop that costs say: at `bandwidth`, over links that no two pairs
+/// of ranks share.
 struct PipelineTransfers {
   pipeline::TransferMode mode = pipeline::TransferMode::Eager;
   Bytes bytes;
@@ -41,13 +41,12 @@ struct PipelineRun {
 [[nodiscard]] Cluster pipeline_cluster(std::size_t ranks, const PipelineTransfers& transfers,
                                        Seconds latency);
 
-/// @pre check_order() finds nothing wrong, deadlock() is empty
+/// @pre check_order() finds nothing wrong, deadlock() is empty, some block takes time
 /// @throws std::logic_error when the engine and the exact replay disagree where they must not
 [[nodiscard]] PipelineRun run_pipeline(std::string name, pipeline::Order order, pipeline::Costs costs,
                                        const PipelineTransfers& transfers, const RunOptions& options = {});
 
 /// For people: the picture, the bubble and its causes, activations.
-/// @param scale_end  end of the time axis, for pictures on one scale; 0: the run's own
 [[nodiscard]] std::string pipeline_text(const PipelineRun& run, PictureOptions options);
 /// Side by side, a line each.
 [[nodiscard]] std::string pipeline_table(const std::vector<PipelineRun>& runs);

@@ -87,6 +87,10 @@ void refuse_idle_keys(const ConfigNode& root, Refusal& refuse) {
     refuse("pipeline", {"weight-order"},
            fmt::format("is of {}; {} does not have it: leave it out",
                        schedules_with(&pipeline::Generator::takes_weight_order), name));
+  if (!generator->fuses)
+    refuse("pipeline", {"fused"},
+           fmt::format("is of schedules with fused blocks ({}); {} has none: leave it out",
+                       schedules_with(&pipeline::Generator::fuses), name));
 }
 
 void refuse_in_textbook(ConfigNode& root, Refusal& refuse) {

@@ -17,8 +17,7 @@ using pipeline::Order;
 using pipeline::StageTimes;
 using pipeline::TransferMode;
 
-constexpr double MostActions = 20e6;  // of an order: about 4 GB
-constexpr std::size_t MostRanks = 1024;
+constexpr Seconds ShortestBlock{1e-6};  // of the longest: the engine tells times apart to about 1e-12 s
 // `show` writes the order of a file into the scenario, which must be small enough to be read again.
 constexpr std::size_t LargestOrderFile = LargestConfigFile / 2;
 
@@ -117,6 +116,7 @@ class TextbookCheck {
     check_transfers();
     if (!(book_.order ? order_is_sound() : schedule_accepts())) return;
     check_times();
+    check_fused();
     if (book_.topology && book_.ranks > book_.topology->accelerators)
       fail("stages", "is {}, more ranks than topology.accelerators ({}); set that to {}", book_.ranks,
            book_.topology->accelerators, book_.ranks);
@@ -144,35 +144,24 @@ class TextbookCheck {
 
   bool schedule_accepts() {
     const pipeline::Generator& generator = *book_.generator();
-    const double actions = 3.0 * book_.ranks * book_.chunks * book_.microbatches;
-    if (actions > MostActions) {
-      fail("microbatches",
-           "is {}: {} would have up to {:.3g} actions, at most {:.3g} are simulated; lower it",
-           book_.microbatches, generator.name, actions, MostActions);
+    const pipeline::Request request = request_of(book_);
+    if (const auto reason = refusal(generator, request)) {
+      errors_.add(place_of(root_, "pipeline.schedule"), in_keys(*reason, Keys));
       return false;
     }
-    const auto reason = refusal(generator, request_of(book_));
-    if (!reason) return true;
-    errors_.add(place_of(root_, "pipeline.schedule"), in_keys(*reason, Keys));
+    const double actions = most_actions(generator, request);
+    if (actions <= pipeline::MostActions) return true;
+    fail("microbatches", "is {}: {} would have up to {:.3g} actions, at most {:g} are simulated; lower it",
+         book_.microbatches, generator.name, actions, pipeline::MostActions);
     return false;
   }
 
   bool order_is_sound() {
     const Order& order = *book_.order;
-    if (order.ranks.size() > MostRanks) {
-      fail("order", "has {} ranks, at most {} are simulated", order.ranks.size(), MostRanks);
-      return false;
-    }
-    const std::vector<std::string> wrong = check_order(order);
-    for (const std::string& message : wrong) fail("order", "{}", "is not sound: " + message);
+    std::vector<Diagnostic> wrong = check_written_order(order, places_of_ranks(), "\"pipeline.order\"",
+                                                        place_of(root_, "pipeline.order"));
+    for (Diagnostic& diagnostic : wrong) errors_.add(diagnostic.place, std::move(diagnostic.message));
     if (!wrong.empty()) return false;
-    const std::vector<int> stuck = deadlocked_ranks(order);
-    if (!stuck.empty()) {
-      std::string cycle = deadlock(order);
-      for (std::size_t at; (at = cycle.find('\n')) != std::string::npos;) cycle.replace(at, 1, "; ");
-      errors_.add(place_of_rank(stuck.front()), fmt::format("\"pipeline.order\" deadlocks: {}", cycle));
-      return false;
-    }
     if (static_cast<std::size_t>(book_.ranks) != order.ranks.size())
       fail("stages", "is {}, but the order has {} ranks; leave it out", book_.ranks, order.ranks.size());
     if (book_.microbatches != order.microbatches)
@@ -181,10 +170,12 @@ class TextbookCheck {
     return true;
   }
 
-  /// Of its line.
-  [[nodiscard]] Place place_of_rank(int rank) const {
-    const ConfigEntry* entry = root_.find("pipeline")->value.find("order");
-    return entry->value.items[static_cast<std::size_t>(rank)].mark.place();
+  /// Of their lines.
+  [[nodiscard]] std::vector<Place> places_of_ranks() const {
+    std::vector<Place> places;
+    for (const ConfigNode& line : root_.find("pipeline")->value.find("order")->value.items)
+      places.push_back(line.mark.place());
+    return places;
   }
 
   void check_times() {
@@ -197,6 +188,19 @@ class TextbookCheck {
     check("forward", book_.forward);
     check("backward-input", book_.backward_input);
     check("backward-weight", book_.backward_weight);
+    Seconds longest;
+    for (const auto* times : {&book_.forward, &book_.backward_input, &book_.backward_weight})
+      longest = std::max(longest, std::ranges::max(*times));
+    if (longest <= Seconds(0))
+      fail("forward", "is 0, and so is every backward: nothing takes time; give one that does");
+    else if (longest < ShortestBlock)
+      fail("forward", "is below 1us, and so is every backward: too short to be told apart; give longer ones");
+  }
+
+  /// Of schedules made by name the format itself knows.
+  void check_fused() {
+    if (book_.fused && book_.order && !has_fused_block(*book_.order))
+      fail("fused", "is of fused blocks, of which the order has none; leave it out");
   }
 
   const TextbookPipeline& book_;

@@ -42,6 +42,7 @@ Generator dualpipe() {
       .default_chunks = 2,
       .least_chunks = 2,
       .most_chunks = 2,
+      .fuses = true,
       .refuse = refuse,
       .make = make};
 }

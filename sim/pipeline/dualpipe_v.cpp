@@ -36,6 +36,7 @@ Generator dualpipe_v() {
       .default_chunks = 2,
       .least_chunks = 2,
       .most_chunks = 2,
+      .fuses = true,
       .refuse = refuse,
       .make = make};
 }

@@ -54,6 +54,7 @@ struct Generator {
   bool searched = false;  // the order depends on the times
   bool takes_group_size = false;
   bool takes_weight_order = false;
+  bool fuses = false;  // has blocks of a forward and a backward
   /// Why it cannot be made, with the nearest that can ("needs m ≥ 2p − 1 = 7, not 4; try --microbatches 7");
   /// nothing when it can. Called after the common checks (positive counts, chunks in range).
   std::optional<std::string> (*refuse)(const Request&) = nullptr;
@@ -67,12 +68,17 @@ struct Generator {
 [[nodiscard]] std::vector<std::string> generator_names();
 
 /// Virtual stages of the model: p · v, or p where two directions share them.
+/// @pre refusal() finds nothing
 [[nodiscard]] int stage_count(const Generator& generator, int ranks, int chunks);
 
 /// The rank that holds a virtual stage; of Both, going the first way.
 [[nodiscard]] int rank_of_stage(Placement placement, int ranks, int stage);
 
+/// Actions that the order has at most, each backward being in two halves. Holds of counts of any size.
+[[nodiscard]] double most_actions(const Generator& generator, const Request& request);
+
 /// The request with defaults filled in (chunks, times of 1).
+/// @pre refusal() finds nothing
 [[nodiscard]] Request completed(const Generator& generator, Request request);
 
 /// Why the generator does not accept the request, and the nearest that it does; nothing when it does.

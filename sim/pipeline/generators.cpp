@@ -33,7 +33,18 @@ const std::vector<Generator>& all() {
   return list;
 }
 
-std::optional<std::string> refusal_of_complete(const Generator& generator, const Request& request) {
+Request with_chunks(const Generator& generator, Request request) {
+  if (request.chunks == 0) request.chunks = generator.default_chunks;
+  return request;
+}
+
+/// May be more than an int holds.
+double virtual_stages(const Generator& generator, const Request& request) {
+  return generator.placement == Placement::Both ? request.ranks : 1.0 * request.ranks * request.chunks;
+}
+
+/// Without looking at the times, which nobody has filled in before the counts are known to be sane.
+std::optional<std::string> refusal_with_chunks(const Generator& generator, const Request& request) {
   if (request.ranks < 1) return "needs at least one stage";
   if (request.microbatches < 1) return "needs at least one microbatch";
   const int least = generator.least_chunks, most = generator.most_chunks;
@@ -41,6 +52,8 @@ std::optional<std::string> refusal_of_complete(const Generator& generator, const
     return least == most
                ? fmt::format("has {} chunk{} a rank, not {}", least, least == 1 ? "" : "s", request.chunks)
                : fmt::format("needs {} to {} chunks a rank, not {}", least, most, request.chunks);
+  if (const double stages = virtual_stages(generator, request); stages > MostStages)
+    return fmt::format("would have {:.0f} virtual stages; at most {} are simulated", stages, MostStages);
   if (request.group_size != 0 && !generator.takes_group_size) return "takes no group size";
   return generator.refuse != nullptr ? generator.refuse(request) : std::nullopt;
 }
@@ -70,24 +83,25 @@ int rank_of_stage(Placement placement, int ranks, int stage) {
   return placement == Placement::V && stage >= ranks ? 2 * ranks - 1 - stage : stage % ranks;
 }
 
+double most_actions(const Generator& generator, const Request& request) {
+  return 3 * virtual_stages(generator, with_chunks(generator, request)) * request.microbatches;
+}
+
 Request completed(const Generator& generator, Request request) {
-  if (request.chunks == 0) request.chunks = generator.default_chunks;
-  if (request.costs.stages.empty()) {
-    const int stages = std::max(0, stage_count(generator, request.ranks, request.chunks));
-    request.costs.stages.assign(static_cast<std::size_t>(stages), StageTimes{});
-  }
+  request = with_chunks(generator, std::move(request));
+  const auto stages = static_cast<std::size_t>(stage_count(generator, request.ranks, request.chunks));
+  if (request.costs.stages.empty()) request.costs.stages.assign(stages, StageTimes{});
   return request;
 }
 
 std::optional<std::string> refusal(const Generator& generator, const Request& request) {
-  const auto reason = refusal_of_complete(generator, completed(generator, request));
+  const auto reason = refusal_with_chunks(generator, with_chunks(generator, request));
   return reason ? std::optional(fmt::format("{} {}", generator.name, *reason)) : std::nullopt;
 }
 
 Order make_order(const Generator& generator, const Request& request) {
+  if (const auto reason = refusal(generator, request)) throw std::invalid_argument(*reason);
   const Request complete = completed(generator, request);
-  if (const auto reason = refusal_of_complete(generator, complete))
-    throw std::invalid_argument(fmt::format("{} {}", generator.name, *reason));
   const int stages = stage_count(generator, complete.ranks, complete.chunks);
   if (complete.costs.stages.size() != static_cast<std::size_t>(stages))
     throw std::invalid_argument(fmt::format("{} has {} virtual stages, but times are given for {}",

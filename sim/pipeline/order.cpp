@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/pipeline/action_table.hpp"
 
 namespace syncline::pipeline {
@@ -17,8 +19,9 @@ class OrderCheck {
  public:
   explicit OrderCheck(const Order& order) : order_(order) {}
 
-  std::vector<std::string> run() {
-    if (order_.ranks.empty() || order_.stages < 1 || order_.microbatches < 1) return {"the order is empty"};
+  std::vector<OrderFault> run() {
+    if (order_.ranks.empty() || order_.stages < 1 || order_.microbatches < 1)
+      return {{-1, "the order is empty"}};
     if (!numbers_in_range() || !as_many_as_named()) return std::move(wrong_);
     passages_.resize(static_cast<std::size_t>(order_.stages) * static_cast<std::size_t>(order_.microbatches));
     for (rank_ = 0; rank_ < static_cast<int>(order_.ranks.size()); ++rank_)
@@ -34,22 +37,25 @@ class OrderCheck {
   static constexpr std::size_t MostReported = 20;
 
   template <class... Parts>
-  void report(fmt::format_string<Parts...> text, Parts&&... parts) {
-    if (wrong_.size() < MostReported) wrong_.push_back(fmt::format(text, std::forward<Parts>(parts)...));
+  void report(int rank, fmt::format_string<Parts...> text, Parts&&... parts) {
+    if (wrong_.size() >= MostReported) return;
+    wrong_.push_back({rank, fmt::format(text, std::forward<Parts>(parts)...)});
+  }
+  /// Of the rank being looked at.
+  template <class... Parts>
+  void report_here(fmt::format_string<Parts...> text, Parts&&... parts) {
+    report(rank_, "rank {}: {}", rank_, fmt::format(text, std::forward<Parts>(parts)...));
   }
 
   bool numbers_in_range() {
-    int rank = 0;
-    for (const RankOrder& blocks : order_.ranks) {
-      for (const Block& block : blocks)
+    for (rank_ = 0; rank_ < static_cast<int>(order_.ranks.size()); ++rank_)
+      for (const Block& block : order_.ranks[static_cast<std::size_t>(rank_)])
         for_each_action(block, [&](const Action& action) {
           if (action.stage < 0 || action.stage >= order_.stages || action.microbatch < 0 ||
               action.microbatch >= order_.microbatches)
-            report("rank {}: {} is outside {} stages and {} microbatches", rank, to_text(action),
-                   order_.stages, order_.microbatches);
+            report_here("{} is outside {} stages and {} microbatches", to_text(action), order_.stages,
+                        order_.microbatches);
         });
-      ++rank;
-    }
     return wrong_.empty();
   }
 
@@ -61,6 +67,7 @@ class OrderCheck {
     const double passages = static_cast<double>(order_.stages) * order_.microbatches;
     if (actions < 2 * passages)
       report(
+          -1,
           "{} stages and {} microbatches need {} forwards and as many backwards, but there are {} actions in "
           "all",
           order_.stages, order_.microbatches, passages, actions);
@@ -69,7 +76,7 @@ class OrderCheck {
 
   void check_fused(const Block& block) {
     if (block.fused && (block.first.kind != ActionKind::Forward || block.second.kind != ActionKind::Backward))
-      report("rank {}: {} must fuse a forward F with a whole backward B", rank_, to_text(block));
+      report_here("{} must fuse a forward F with a whole backward B", to_text(block));
   }
 
   void see(const Action& action) {
@@ -77,9 +84,8 @@ class OrderCheck {
         passages_[static_cast<std::size_t>(action.stage) * static_cast<std::size_t>(order_.microbatches) +
                   static_cast<std::size_t>(action.microbatch)];
     if (passage.rank >= 0 && passage.rank != rank_)
-      return report(
-          "rank {}: {} is on another rank than the rest of stage {} microbatch {}, which rank {} runs", rank_,
-          to_text(action), action.stage, action.microbatch, passage.rank);
+      return report_here("{} is on another rank than the rest of stage {} microbatch {}, which rank {} runs",
+                         to_text(action), action.stage, action.microbatch, passage.rank);
     passage.rank = rank_;
     switch (action.kind) {
       case ActionKind::Forward:
@@ -92,20 +98,20 @@ class OrderCheck {
       case ActionKind::BackwardWeight:
         if (!passage.gradient) return too_early(action, ActionKind::BackwardInput);
         if (!passage.input_only)
-          return report("rank {}: {} after a whole backward {}, which has it in it", rank_, to_text(action),
-                        to_text(B(action.stage, action.microbatch)));
+          return report_here("{} after a whole backward {}, which has it in it", to_text(action),
+                             to_text(B(action.stage, action.microbatch)));
         return once(passage.weight, action);
     }
   }
 
   void once(bool& seen, const Action& action) {
-    if (seen) report("rank {}: {} stands twice", rank_, to_text(action));
+    if (seen) report_here("{} stands twice", to_text(action));
     seen = true;
   }
 
   void too_early(const Action& action, ActionKind needed) {
-    report("rank {}: {} before its {}", rank_, to_text(action),
-           to_text(Action{needed, action.stage, action.microbatch}));
+    report_here("{} before its {}", to_text(action),
+                to_text(Action{needed, action.stage, action.microbatch}));
   }
 
   void find_missing() {
@@ -116,24 +122,36 @@ class OrderCheck {
             passages_[static_cast<std::size_t>(stage) * static_cast<std::size_t>(order_.microbatches) +
                       static_cast<std::size_t>(microbatch)];
         if (!passage.forward)
-          report("{} is missing", to_text(F(stage, microbatch)));
+          report(passage.rank, "{} is missing", to_text(F(stage, microbatch)));
         else if (!passage.gradient)
-          report("{} is missing, or {}", to_text(B(stage, microbatch)), to_text(I(stage, microbatch)));
+          report(passage.rank, "{} is missing, or {}", to_text(B(stage, microbatch)),
+                 to_text(I(stage, microbatch)));
         else if (passage.input_only && !passage.weight)
-          report("{} is missing", to_text(W(stage, microbatch)));
+          report(passage.rank, "{} is missing", to_text(W(stage, microbatch)));
       }
   }
 
   const Order& order_;
   int rank_ = 0;  // being looked at
   std::vector<Passage> passages_;
-  std::vector<std::string> wrong_;
+  std::vector<OrderFault> wrong_;
 };
 
 }  // namespace
 
-std::vector<std::string> check_order(const Order& order) {
+bool has_fused_block(const Order& order) {
+  return std::ranges::any_of(order.ranks,
+                             [](const RankOrder& rank) { return std::ranges::any_of(rank, &Block::fused); });
+}
+
+std::vector<OrderFault> order_faults(const Order& order) {
   return OrderCheck(order).run();
+}
+
+std::vector<std::string> check_order(const Order& order) {
+  std::vector<std::string> sentences;
+  for (OrderFault& fault : order_faults(order)) sentences.push_back(std::move(fault.message));
+  return sentences;
 }
 
 ActionTable::ActionTable(const Order& order) : stages_(order.stages), microbatches_(order.microbatches) {

@@ -8,10 +8,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/core/error.hpp"
 #include "sim/core/quantity.hpp"
 
 namespace syncline::pipeline {
@@ -61,6 +64,13 @@ struct Order {
   friend bool operator==(const Order&, const Order&) = default;
 };
 
+[[nodiscard]] bool has_fused_block(const Order& order);
+
+// What is simulated at most. A simulated action takes about 200 bytes.
+constexpr int MostRanks = 1024;
+constexpr int MostStages = 10'000'000;
+constexpr double MostActions = 20e6;
+
 // --- text
 // ----------------------------------------------------------------------------------------------------------
 // "0F0 0F1 1I0 1W0 2B0 (0F3;3B1)OVERLAP_F_B": the stage, the kind (F, B, I, W), the microbatch; blanks
@@ -77,12 +87,38 @@ struct Order {
 /// @throws InputError with line and column: an unknown action, a number out of range
 [[nodiscard]] Order parse_order(std::string_view text, const std::string& file);
 
+/// An order that somebody wrote, with where each rank stands.
+struct WrittenOrder {
+  Order order;
+  std::vector<Place> ranks;
+};
+/// The same, with the line of each rank.
+[[nodiscard]] WrittenOrder parse_written_order(std::string_view text, const std::string& file);
+
 // --- soundness
 // -------------------------------------------------------------------------------------------------------
+
+struct OrderFault {
+  int rank = -1;  // where it shows; −1: nowhere
+  std::string message;
+};
 
 /// What is wrong with an order, a sentence each; none when every microbatch goes forward and backward through
 /// every stage exactly once, W comes with its I and after it on the rank of its F, and no two ranks share a
 /// stage and a microbatch. Deadlocks are the replay's affair.
 [[nodiscard]] std::vector<std::string> check_order(const Order& order);
+/// The same, with the ranks.
+[[nodiscard]] std::vector<OrderFault> order_faults(const Order& order);
+
+/// "has 2100 ranks; at most 1024 are simulated"; nothing within the limits.
+[[nodiscard]] std::optional<std::string> too_large(const Order& order);
+
+/// All that keeps a written order from being simulated: its size, what check_order() finds, the
+/// cycle of a deadlock. Each is at the line of a rank that it names.
+/// @param ranks    where each of them stands
+/// @param subject  what messages begin with: "the order"
+/// @param whole    place of what is wrong with no rank of its own
+[[nodiscard]] std::vector<Diagnostic> check_written_order(const Order& order, std::span<const Place> ranks,
+                                                          std::string_view subject, const Place& whole);
 
 }  // namespace syncline::pipeline

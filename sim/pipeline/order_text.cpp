@@ -7,6 +7,7 @@
 
 #include "sim/core/error.hpp"
 #include "sim/pipeline/order.hpp"
+#include "sim/pipeline/replay.hpp"
 
 namespace syncline::pipeline {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr std::string_view Letters = "FBIW";  // by ActionKind
 constexpr std::string_view FusedEnd = ")OVERLAP_F_B";
 constexpr std::string_view Blanks = " \t\r\f\v";
-constexpr int LargestNumber = 9'999'999;  // of a stage or microbatch
+constexpr int LargestNumber = MostStages - 1;  // of a stage or microbatch
 
 /// "3F1" and nothing behind it.
 std::optional<Action> parse_action(std::string_view text) {
@@ -50,23 +51,31 @@ std::optional<Block> parse_block(std::string_view text) {
   return Block(*forward, *backward);
 }
 
+double count_actions(const Order& order) {
+  double actions = 0;
+  for (const RankOrder& rank : order.ranks)
+    for (const Block& block : rank) actions += block.fused ? 2 : 1;
+  return actions;
+}
+
 class Reader {
  public:
   Reader(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
 
-  Order run() {
+  WrittenOrder run() {
     while (!rest_.empty()) {
-      const std::string_view line = rest_.substr(0, rest_.find('\n'));
+      std::string_view line = rest_.substr(0, rest_.find('\n'));
       rest_.remove_prefix(std::min(rest_.size(), line.size() + 1));
       ++line_;
+      if (line.ends_with('\r')) line.remove_suffix(1);
       const std::size_t begin = line.find_first_not_of(Blanks);
       if (begin != std::string_view::npos && line[begin] != '#') read_rank(line);
     }
-    if (order_.ranks.empty() && errors_.empty())
+    if (written_.ranks.empty() && errors_.empty())
       errors_.push_back(
           {{file_, 0, 0, ""}, "has no order; expected one line a rank, such as \"0F0 0F1 0B0 0B1\""});
     if (!errors_.empty()) throw InputError(std::move(errors_));
-    return std::move(order_);
+    return std::move(written_);
   }
 
  private:
@@ -78,7 +87,8 @@ class Reader {
       read_block(line, at, line.substr(at, end - at), rank);
       at = end;
     }
-    order_.ranks.push_back(std::move(rank));
+    written_.order.ranks.push_back(std::move(rank));
+    written_.ranks.push_back({file_, line_, 1, std::string(line)});
   }
 
   void read_block(std::string_view line, std::size_t at, std::string_view word, RankOrder& rank) {
@@ -93,9 +103,9 @@ class Reader {
                          word)});
       return;
     }
-    const auto count = [this](const Action& action) {
-      order_.stages = std::max(order_.stages, action.stage + 1);
-      order_.microbatches = std::max(order_.microbatches, action.microbatch + 1);
+    const auto count = [&order = written_.order](const Action& action) {
+      order.stages = std::max(order.stages, action.stage + 1);
+      order.microbatches = std::max(order.microbatches, action.microbatch + 1);
     };
     count(block->first);
     if (block->fused) count(block->second);
@@ -105,7 +115,7 @@ class Reader {
   std::string_view rest_;
   const std::string& file_;
   int line_ = 0;
-  Order order_;
+  WrittenOrder written_;
   std::vector<Diagnostic> errors_;
 };
 
@@ -134,7 +144,37 @@ std::string to_text(const RankOrder& rank) {
 }
 
 Order parse_order(std::string_view text, const std::string& file) {
+  return parse_written_order(text, file).order;
+}
+
+WrittenOrder parse_written_order(std::string_view text, const std::string& file) {
   return Reader(text, file).run();
+}
+
+std::optional<std::string> too_large(const Order& order) {
+  if (order.ranks.size() > static_cast<std::size_t>(MostRanks))
+    return fmt::format("has {} ranks; at most {} are simulated", order.ranks.size(), MostRanks);
+  const double actions = count_actions(order);
+  if (actions > MostActions)
+    return fmt::format("has {:.0f} actions; at most {:.0f} are simulated", actions, MostActions);
+  return std::nullopt;
+}
+
+std::vector<Diagnostic> check_written_order(const Order& order, std::span<const Place> ranks,
+                                            std::string_view subject, const Place& whole) {
+  if (const auto size = too_large(order)) return {{whole, fmt::format("{} {}", subject, *size)}};
+  std::vector<Diagnostic> wrong;
+  for (const OrderFault& fault : order_faults(order)) {
+    const bool shows = fault.rank >= 0;
+    wrong.push_back({shows ? ranks[static_cast<std::size_t>(fault.rank)] : whole,
+                     fmt::format("{} is not sound: {}", subject, fault.message)});
+  }
+  if (!wrong.empty()) return wrong;
+  const std::vector<int> stuck = deadlocked_ranks(order);
+  if (stuck.empty()) return {};
+  std::string cycle = deadlock(order);
+  for (std::size_t at; (at = cycle.find('\n')) != std::string::npos;) cycle.replace(at, 1, "; ");
+  return {{ranks[static_cast<std::size_t>(stuck.front())], fmt::format("{} deadlocks: {}", subject, cycle)}};
 }
 
 }  // namespace syncline::pipeline

@@ -429,7 +429,12 @@ TorchCsv read_torch_csv(std::string_view text, const std::string& file) {
   csv.order.stages = checker.stages();
   csv.order.microbatches = checker.microbatches();
   for (const CsvRow& row : csv.rows) csv.order.ranks.push_back(order_of(row));
-  for (std::string& sentence : check_order(csv.order)) errors.add_without_place(std::move(sentence));
+  for (OrderFault& fault : order_faults(csv.order)) {
+    if (fault.rank < 0)
+      errors.add_without_place(std::move(fault.message));
+    else
+      errors.add(fault.rank, 1, std::move(fault.message));
+  }
   errors.throw_any();
   return csv;
 }

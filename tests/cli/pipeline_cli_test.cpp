@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -25,6 +26,13 @@ double makespan(const Folder& folder, const std::string& arguments) {
   return json_of(run(folder, "pipeline " + arguments + " --json")).at("makespan").get<double>();
 }
 
+/// With all digits that a double has.
+std::string all_digits(double value) {
+  std::ostringstream text;
+  text << std::setprecision(17) << value;
+  return text.str();
+}
+
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> all;
   std::istringstream stream(text);
@@ -43,6 +51,16 @@ std::vector<std::string> rank_rows(const std::string& text) {
   std::vector<std::string> rows = lines(text);
   std::erase_if(rows, [](const std::string& line) { return !line.starts_with("rank "); });
   return rows;
+}
+
+/// One microbatch through a stage on each rank: "0F0 0B0", "1F0 1B0", ...
+std::string ranks_of_one_stage(int ranks, const std::string& between = " ") {
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string stage = std::to_string(rank);
+    text += stage + "F0" + between + stage + "B0\n";
+  }
+  return text;
 }
 
 /// A file of the folder, read by --from-order or --from-csv, and what is said of it.
@@ -120,8 +138,35 @@ TEST_SUITE("cli: pipeline usage") {
              "--F: error: \"soon\" is not a number; expected a time such as \"5us\""},
             {"endless time", Small + "--F 1e400", 2, "--F: error: \"1e400\" is out of range"},
             {"no microbatch", "pipeline --schedule 1f1b --microbatches 0", 2, "--microbatches"},
-            {"too many actions", "pipeline --schedule 1f1b --stages 1000000 --microbatches 1000000", 2,
-             "--microbatches: error: 1f1b would have up to 3e+12 actions; at most 2e+07 are simulated"},
+            {"unknown weight order", "pipeline --schedule zb-h1 --weight-order newest", 2,
+             "--weight-order: newest not in {oldest-first,newest-first}"},
+            {"weight order of none", Small + "--weight-order oldest-first", 2,
+             "--weight-order: error: is for zb-h1, zb-h2; leave it out"},
+            {"too many actions", "pipeline --schedule 1f1b --stages 1000 --microbatches 1000000", 2,
+             "--microbatches: error: is 1000000: 1f1b would have up to 3e+09 actions; at most 2e+07 are "
+             "simulated"},
+            {"too many ranks", "pipeline --schedule 1f1b --stages 1025", 2,
+             "--stages: error: is 1025; at most 1024 ranks are simulated"},
+            {"ranks that no memory holds", "pipeline --schedule looped-bfs --stages 10000000 --chunks 100", 2,
+             "--stages: error: is 10000000; at most 1024 ranks are simulated"},
+            {"chunks that no memory holds", "pipeline --schedule looped-bfs --chunks 10000000", 2,
+             "looped-bfs needs 1 to 1024 chunks a rank, not 10000000"},
+            {"no time at all", Small + "--F 0 --B 0 --W 0 --comm 1", 2,
+             "--F: error: is 0, and so is every backward: nothing takes time; give one that does"},
+            {"time that no number holds when added up", Small + "--F 1e308", 2,
+             "--F: error: 1e308 is not simulated; give 0, or 1e-18 to 1e+18"},
+            {"stages beside a file", "pipeline --from-order good --stages 7", 2,
+             "--stages: error: is of schedules that are made by name; good has its order: leave it out"},
+            {"microbatches beside a file", "pipeline --from-order good --microbatches 8", 2,
+             "--microbatches: error: is of schedules that are made by name; good has its order"},
+            {"chunks beside a file", "pipeline --from-order good --chunks 3", 2,
+             "--chunks: error: is of schedules that are made by name; good has its order"},
+            {"fused time of nothing", "pipeline --schedule 1f1b,zb-v --FB 3", 2,
+             "--FB: error: is for dualpipe, dualpipe-v; leave it out"},
+            {"fused time of a file without", "pipeline --from-order good --FB 3", 2,
+             "--FB: error: is of fused blocks, of which good has none; leave it out"},
+            {"form of no CSV", Small + "--csv-form compute_only", 2, "--csv-form requires --csv"},
+            {"notation of no CSV", Small + "--csv-notation old", 2, "--csv-notation requires --csv"},
             {"narrow", Small + "--columns 10", 2, "--columns"},
             {"two in a CSV", "pipeline --schedule 1f1b,gpipe --csv x.csv", 2,
              "--csv: error: a file holds one schedule; name one"},
@@ -236,6 +281,33 @@ TEST_SUITE("cli: pipeline results") {
                    "--bandwidth 64Gbps") == doctest::Approx(2 * 0.029 + 2 * 0.008));
   }
 
+  TEST_CASE("the scale of plain numbers makes no difference but that of the scale") {
+    // GPipe, p = m = 2: (m + p - 1) w with a hop of c: 3 (F + B + W) + 2c = 3 · 6 + 2; in blocking mode, with
+    // messages that take 1: 18 + 2 (m + p - 2). Units of 1e-9 as of 1e18 or of a power of two.
+    const Folder folder;
+    const std::string gpipe = "--schedule gpipe --stages 2 --microbatches 2 ";
+    for (const std::string unit : {"e-15", "e-9", "e-3", "e0", "e3", "e9", "e17"}) {
+      CAPTURE(unit);
+      const double one = std::stod("1" + unit);
+      const std::string times = "--F 1" + unit + " --B 2" + unit + " --W 3" + unit;
+      CHECK(makespan(folder, gpipe + times + " --comm 1" + unit) == doctest::Approx(20 * one).epsilon(1e-9));
+      for (const std::string bytes : {"1e-9", "6", "1e17"})
+        if (std::stod(bytes) / one < 1e18 && std::stod(bytes) / one > 1e-18)
+          CHECK(makespan(folder, gpipe + times + " --blocking --bytes " + bytes + " --bandwidth " +
+                                     all_digits(std::stod(bytes) / one)) ==
+                doctest::Approx(22 * one).epsilon(1e-9));
+    }
+  }
+
+  TEST_CASE("times that are almost alike are told apart at every scale") {
+    // 1F1B on two ranks, m = 2, no W: rank 1's blocks of a(1 + d) hold up rank 0's of a:
+    // a + 4a (1 + d) + a.
+    const Folder folder;
+    CHECK(makespan(folder,
+                   "--schedule 1f1b --stages 2 --microbatches 2 --F 1e-9,1.000001e-9 --B 1e-9,1.000001e-9 "
+                   "--W 0") == doctest::Approx(6.000004e-9).epsilon(1e-10));
+  }
+
   TEST_CASE("a list of times goes by virtual stage") {
     // A microbatch alone: (1 + 2 + 3) forward, as long in each half of backward.
     const Folder folder;
@@ -328,23 +400,58 @@ TEST_SUITE("cli: pipeline files") {
     }
   }
 
+  TEST_CASE("a byte-order mark at the beginning of a file is passed over") {
+    const Folder folder;
+    const std::string mark = "\xEF\xBB\xBF", lines = "0F0 0B0\n1F0 1B0\n";
+    folder.write("order", mark + lines);
+    folder.write("json", mark + R"({"order": ["0F0 0B0", "1F0 1B0"]})");
+    folder.write("csv", mark + "0F0,0B0\n1F0,1B0\n");
+    for (const std::string file : {"--from-order order", "--from-order json", "--from-csv csv"}) {
+      CAPTURE(file);
+      CHECK(run(folder, "pipeline " + file + " --order").out == lines);
+    }
+    folder.write("csv", mark + "0F0,0X0\n");
+    CHECK(contains(run(folder, "pipeline --from-csv csv").err, "csv:1:5: error: unknown action \"0X0\""));
+  }
+
+  TEST_CASE("an order given as JSON is refused in its own words") {
+    const Folder folder;
+    folder.write("json", R"({"order": ["0F0 0B0 0F1 0B1", "1F1 1B1 1F0 1B0"]})");
+    const Outcome outcome = run(folder, "pipeline --from-order json");
+    CHECK(outcome.code == 2);
+    CHECK_MESSAGE(
+        contains(outcome.err, "json, \"order\":1:1: error: the order deadlocks: rank 0 waits in 0B0"),
+        outcome.err);
+  }
+
   TEST_CASE("orders that cannot run are refused with ranks and actions") {
     check_file_refused(
         "--from-order",
         {
             {"deadlock",
              "0F0 0B0 0F1 0B1\n1F1 1B1 1F0 1B0\n",
-             {"f", "deadlock", "rank 0 waits in 0B0 for 1B0 of rank 1, which comes after 1F1",
-              "rank 1 waits in 1F1 for 0F1 of rank 0, which comes after 0B0"}},
+             {"f:1:1: error: the order deadlocks: rank 0 waits in 0B0 for 1B0 of rank 1, which comes after "
+              "1F1; rank 1 waits in 1F1 for 0F1 of rank 0, which comes after 0B0\n    1 | 0F0 0B0 0F1 0B1"}},
             {"unknown action",
              "0F0 0F1 0B0 0B1\n1F0 1X1 1B0 1B1\n",
              {"f:2:5: error: unknown action \"1X1\"; expected stage, kind (F, B, I or W) and microbatch such "
               "as 3F1",
               "    2 | 1F0 1X1 1B0 1B1\n      |     ^"}},
-            {"missing", "0F0 0F1 0B0 0B1\n1F0 1B0 1F1\n", {"f", "4 forwards and as many backwards"}},
-            {"twice", "0F0 0F1 0B0 0B1\n1F0 1F0 1B0 1F1 1B1\n", {"f", "rank 1", "1F0 stands twice"}},
-            {"W before I", "0F0 0B0\n1F0 1W0 1I0\n", {"f", "rank 1", "1W0 before its 1I0"}},
-            {"two ranks", "0F0 1B0\n1F0 0B0\n", {"f", "rank"}},
+            {"missing",
+             "0F0 0F1 0B0 0B1\n1F0 1B0 1F1\n",
+             {"f: error: the order is not sound", "4 forwards and as many backwards"}},
+            {"twice",
+             "0F0 0F1 0B0 0B1\n1F0 1F0 1B0 1F1 1B1\n",
+             {"f:2:1: error: the order is not sound: rank 1: 1F0 stands twice\n    2 | 1F0 1F0 1B0"}},
+            {"W before I",
+             "# a comment\n0F0 0B0\n\n1F0 1W0 1I0\n",
+             {"f:4:1: error: the order is not sound: rank 1: 1W0 before its 1I0\n    4 | 1F0 1W0 1I0"}},
+            {"two ranks",
+             "0F0 1B0\n1F0 0B0\n",
+             {"f:1:1: error: the order is not sound: rank 0: 1B0 before its 1F0"}},
+            {"too many ranks",
+             ranks_of_one_stage(1025),
+             {"f: error: the order has 1025 ranks; at most 1024 are simulated"}},
             {"JSON without an order",
              "{\"a\": 1}",
              {"is JSON, but has no list of strings, one a rank, under \"order\""}},
@@ -431,6 +538,9 @@ TEST_SUITE("cli: pipeline files") {
              {"deadlock: rank 0 waits in 0RECV_B0 (line 1, column 14) for 1SEND_B0 (line 2, column 44) of "
               "rank 1",
               "rank 1 waits in 1RECV_F1 (line 2, column 1) for 0SEND_F1 (line 1, column 31) of rank 0"}},
+            {"too many ranks",
+             ranks_of_one_stage(1025, ","),
+             {"f: error: has 1025 ranks; at most 1024 are simulated"}},
             {"empty", "", {"f: error: is empty"}},
         });
   }

@@ -44,6 +44,16 @@ std::string at(int line, int column, const std::string& text, const std::string&
          std::string(static_cast<std::size_t>(column) - 1, ' ') + "^";
 }
 
+/// A list of ranks with a stage and a microbatch each.
+std::string many_ranks(int ranks) {
+  std::string list;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string stage = std::to_string(rank);
+    list += std::string(list.empty() ? "" : ", ") + '"' + stage + "F0 " + stage + "B0\"";
+  }
+  return "[" + list + "]";
+}
+
 /// A line before `forward`, which is line 7 of Good.
 Change added(const char* name, const std::string& line, int column, const std::string& message) {
   return {name, "  forward: 10ms\n", "  " + line + "\n  forward: 10ms\n",
@@ -84,7 +94,6 @@ pipeline:
   forward: [1ms, 2ms, 3ms, 4ms, 5ms, 6ms, 7ms, 8ms]
   backward-input: 12ms
   backward-weight: 7ms
-  fused: 29ms
   transfers: blocking
   bytes: 64MB
   memory-limit: 1.5p
@@ -100,9 +109,10 @@ expect: {step-time: {at-least: 100ms}}
     REQUIRE(textbook.topology);
     CHECK(textbook.topology->accelerators == 8);
     const pipeline::Costs costs = costs_of(textbook);
-    CHECK(costs.fused == Seconds(0.029));
     CHECK(costs.stages[7].forward == Seconds(0.008));
     CHECK(costs.stages[7].backward_input == Seconds(0.012));
+    CHECK(costs_of(book(Good, {{"pipeline.schedule", "dualpipe-v"}, {"pipeline.fused", "29ms"}})).fused ==
+          Seconds(0.029));
     CHECK(book(Good, {{"pipeline.schedule", "zb-h1"}, {"pipeline.weight-order", "newest-first"}})
               .weight_order == pipeline::WeightOrder::NewestFirst);
     CHECK(book(Good, {{"pipeline.schedule", "interleaved-1f1b"}, {"pipeline.group-size", "8"}}).group_size ==
@@ -243,6 +253,9 @@ TEST_SUITE("textbook: bad input") {
              "virtual stage")},
          added("weight order that has no say", "weight-order: newest-first", 3,
                "\"pipeline.weight-order\" is of zb-h1, zb-h2; 1f1b does not have it: leave it out"),
+         added("fused blocks that there are none of", "fused: 3ms", 3,
+               "\"pipeline.fused\" is of schedules with fused blocks (dualpipe, dualpipe-v); 1f1b has none: "
+               "leave it out"),
          added("memory that has no say", "memory-limit: 2p", 3,
                "\"pipeline.memory-limit\" is of schedules that are searched for (zb-auto, zb-v, v-search); "
                "1f1b is the same whatever the memory: leave it out"),
@@ -275,6 +288,15 @@ TEST_SUITE("textbook: bad input") {
           at(6, 17, "  microbatches: 5000000",
              "\"pipeline.microbatches\" is 5000000: 1f1b would have up to 6e+07 actions, at most 2e+07 are "
              "simulated; lower it")},
+         {"no time at all", Good.substr(Good.find("  forward")),
+          "  forward: 0ms\n  backward-input: 0ms\n  backward-weight: [0ms, 0ms, 0ms, 0ms]\n",
+          at(7, 12, "  forward: 0ms",
+             "\"pipeline.forward\" is 0, and so is every backward: nothing takes time; give one that does")},
+         {"too short", Good.substr(Good.find("  forward")),
+          "  forward: 999ns\n  backward-input: 0ms\n  backward-weight: 0ms\n",
+          at(7, 12, "  forward: 999ns",
+             "\"pipeline.forward\" is below 1us, and so is every backward: too short to be told apart; give "
+             "longer ones")},
          {"a schedule's own condition", "schedule: 1f1b\n  stages: 4", "schedule: dualpipe\n  stages: 5",
           at(4, 13, "  schedule: dualpipe",
              "dualpipe needs an even number of stages, not 5; try pipeline.stages 6")},
@@ -307,6 +329,21 @@ TEST_SUITE("textbook: bad input") {
 }
 
 TEST_SUITE("textbook: bad orders") {
+  TEST_CASE("a byte-order mark at the beginning of a file is passed over") {
+    const Folder folder;
+    use_test_data();
+    const std::string mark = "\xEF\xBB\xBF";
+    folder.write("o.txt", mark + "0F0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1\n");
+    folder.write("o.csv", mark + "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+    const std::string shown = show_scenario(load(Ordered));
+    for (const std::string& order : {std::string("order: o.txt"), std::string("csv: o.csv")}) {
+      std::string text = Ordered;
+      const std::string from = R"(order: ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"])";
+      text.replace(text.find(from), from.size(), order);
+      CHECK(show_scenario(load_scenario(folder.write("s.yaml", mark + text))) == shown);
+    }
+  }
+
   TEST_CASE("in place") {
     const std::string forward = "  forward: [10ms, 20ms]";
     const auto order = [](const char* name, const std::string& lines, int column,
@@ -328,6 +365,11 @@ TEST_SUITE("textbook: bad orders") {
                "\"pipeline.order\" deadlocks: rank 0 waits in 0B0 for 1B0 of rank 1, which comes after 1F1; "
                "rank "
                "1 waits in 1F1 for 0F1 of rank 0, which comes after 0B0"),
+         order("twice", R"(["0F0 0F1 0B0 0B1", "1F0 1F0 1B0 1F1 1B1"])", 30,
+               "\"pipeline.order\" is not sound: rank 1: 1F0 stands twice"),
+         {"fused time without fused blocks", forward, "  fused: 3ms\n" + forward,
+          at(4, 10, "  fused: 3ms",
+             "\"pipeline.fused\" is of fused blocks, of which the order has none; leave it out")},
          order("a list of nothing", "[]", 3,
                "\"pipeline.order\": expected a list of lines, one a rank, such as [\"0F0 0F1 0B0 0B1\"], or "
                "a file "
@@ -351,6 +393,16 @@ TEST_SUITE("textbook: bad orders") {
              "\"pipeline.microbatches\" is 3, but the order has 2; leave it out")},
          {"two orders", forward, "  csv: a.csv\n" + forward,
           at(4, 3, "  csv: a.csv", "\"pipeline.csv\" stands beside an order; keep one of the two")}});
+  }
+
+  TEST_CASE("more ranks than are simulated") {
+    const std::string lines = R"(["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"])";
+    std::string text = Ordered;
+    text.replace(text.find(lines), lines.size(), many_ranks(1025));
+    CHECK(message_of([&] {
+            static_cast<void>(load(text));
+          }).find("s.yaml:3:3: error: \"pipeline.order\" has 1025 ranks; at most 1024 are simulated") !=
+          std::string::npos);
   }
 
   TEST_CASE("in files, at their own lines") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/core/error.hpp"
+#include "sim/pipeline/generator.hpp"
 
 using namespace syncline;
 using namespace syncline::pipeline;
@@ -19,7 +20,8 @@ std::string joined(const std::vector<std::string>& lines) {
 
 TEST_SUITE("pipeline orders") {
   TEST_CASE("an order is written as it was read") {
-    const std::vector<std::string> ranks{"0F0 0F1 3F0 (0F2;3B0)OVERLAP_F_B 3I1 3W1 0B0", "1F0 2F0 2I0 2W0 1B0"};
+    const std::vector<std::string> ranks{"0F0 0F1 3F0 (0F2;3B0)OVERLAP_F_B 3I1 3W1 0B0",
+                                         "1F0 2F0 2I0 2W0 1B0"};
     const Order order = parse_order("# two ranks\n" + ranks[0] + "\r\n\n  " + ranks[1] + "  \n", "o.txt");
     CHECK(order.stages == 4);
     CHECK(order.microbatches == 3);
@@ -83,7 +85,8 @@ TEST_SUITE("pipeline orders") {
              {"two ranks", "0F0 0F1 0B1\n0B0",
               "rank 1: 0B0 is on another rank than the rest of stage 0 microbatch 0, which rank 0 runs\n"},
              {"too few", "0F0 0B0 999999F999999",
-              "1000000 stages and 1000000 microbatches need 1000000000000 forwards and as many backwards, but there are "
+              "1000000 stages and 1000000 microbatches need 1000000000000 forwards and as many backwards, "
+              "but there are "
               "3 actions in all\n"},
              {"wrong fusion", "(0F0;0I0)OVERLAP_F_B 0W0",
               "rank 0: (0F0;0I0)OVERLAP_F_B must fuse a forward F with a whole backward B\n"},
@@ -92,5 +95,55 @@ TEST_SUITE("pipeline orders") {
       CHECK(joined(check_order(parse_order(row.text, "o.txt"))) == row.says);
     }
     CHECK(check_order(Order{}).front() == "the order is empty");
+  }
+
+  TEST_CASE("what keeps a written order from running stands at the line of its rank") {
+    struct Row {
+      const char* name;
+      const char* text;
+      int line;  // 0: of the whole
+      const char* says;
+    };
+    for (const Row& row : std::initializer_list<Row>{
+             {"twice", "# two\n0F0 0B0\r\n\n1F0 1F0 1B0", 4, "it is not sound: rank 1: 1F0 stands twice"},
+             {"W that is missing", "0F0 0F1 0B0 0B1\n1F0 1F1 1I0 1B1", 2, "it is not sound: 1W0 is missing"},
+             {"too few", "0F0", 0,
+              "it is not sound: 1 stages and 1 microbatches need 1 forwards and as many backwards, but there "
+              "are "
+              "1 actions in all"},
+             {"deadlock", "0F0 0B0 0F1 0B1\n1F1 1B1 1F0 1B0", 1,
+              "it deadlocks: rank 0 waits in 0B0 for 1B0 of rank 1, which comes after 1F1; rank 1 waits in "
+              "1F1 "
+              "for 0F1 of rank 0, which comes after 0B0"},
+         }) {
+      CAPTURE(row.name);
+      const WrittenOrder written = parse_written_order(row.text, "o.txt");
+      const std::vector<Diagnostic> found =
+          check_written_order(written.order, written.ranks, "it", {"whole", 0, 0, ""});
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].message == row.says);
+      CHECK(found[0].place.line == row.line);
+      CHECK(found[0].place.file == (row.line == 0 ? "whole" : "o.txt"));
+    }
+  }
+
+  TEST_CASE("counts of any size are refused before anything is made of them") {
+    const Generator& looped = *find_generator("looped-bfs");
+    const auto refused = [&](int ranks, int chunks) {
+      return refusal(looped, {.ranks = ranks, .microbatches = 8, .chunks = chunks}).value_or("");
+    };
+    CHECK(refused(2'147'483'647, 1024) ==  // more than an int holds
+          "looped-bfs would have 2199023254528 virtual stages; at most 10000000 are simulated");
+    CHECK(refused(262'144, 10'000) == "looped-bfs needs 1 to 1024 chunks a rank, not 10000");
+    CHECK(refused(1024, 1024) == "");
+    CHECK(most_actions(looped, {.ranks = 1 << 30, .microbatches = 1 << 30, .chunks = 4}) == 3 * 4 * 0x1p60);
+    CHECK(most_actions(*find_generator("dualpipe"), {.ranks = 4, .microbatches = 8}) == 3 * 4 * 8);
+  }
+
+  TEST_CASE("a schedule has fused blocks where it says so") {
+    for (const Generator& generator : generators()) {
+      CAPTURE(std::string(generator.name));
+      CHECK(has_fused_block(make_order(generator, {.ranks = 4, .microbatches = 8})) == generator.fuses);
+    }
   }
 }

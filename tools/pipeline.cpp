@@ -56,6 +56,8 @@ class Amounts {
     }
   }
 
+  [[nodiscard]] bool have_units() const { return !first_.empty() && !plain_; }
+
  private:
   void note(const char* flag, const std::string& text, bool plain) {
     const std::string said = fmt::format("{} {}", flag, text);
@@ -150,7 +152,7 @@ class Pipeline : public Subcommand {
     CLI::Option* order =
         app.add_flag("--order", order_, "Print the orders alone, as --from-order reads them");
     app.add_flag("--json", json_, "Print one JSON object")->excludes(order);
-    app.add_option("--columns", columns_, "Width of the drawing (default: the terminal's, else 100)")
+    app.add_option("--columns", columns_, "Width of the drawing (default: the terminal's, else 120)")
         ->check(CLI::Range(40, 1000));
   }
 
@@ -221,6 +223,13 @@ class Pipeline : public Subcommand {
       transfers_.mode = TransferMode::Overlapped;
     }
     if (blocking_) transfers_.mode = TransferMode::Blocking;
+    units_ = amounts.have_units();
+    if (units_ && (forward_.empty() || input_.empty() || weight_.empty()))
+      refuse(
+          forward_.empty() ? "--F"
+          : input_.empty() ? "--B"
+                           : "--W",
+          "is 1 by default, which has no unit, but other amounts have one; give --F, --B and --W with units");
   }
 
   /// "8", or "1.5p" for one and a half times as many as there are ranks.
@@ -409,8 +418,10 @@ class Pipeline : public Subcommand {
     options.columns = columns_ > 0 ? columns_ : terminal.interactive ? terminal.columns : PlainColumns;
     options.colour = terminal.colour;
     for (const PipelineRun& run : runs) options.end = std::max(options.end, run.metrics.makespan);
+    options.time = plain_time;
+    if (units_) options.time = [](Seconds time) { return to_text(time); };
     for (const PipelineRun& run : runs) fmt::print("{}\n", pipeline_text(run, options));
-    if (runs.size() > 1) fmt::print("{}", pipeline_table(runs));
+    if (runs.size() > 1) fmt::print("{}", pipeline_table(runs, options.time));
   }
 
   void write_csv(const std::vector<PipelineRun>& runs) const {
@@ -430,6 +441,7 @@ class Pipeline : public Subcommand {
     spdlog::info("{} written: {}", csv_, describe(csv));
   }
 
+  bool units_ = false;  // amounts were given with units
   bool list_ = false, blocking_ = false, split_backward_ = false, order_ = false, json_ = false;
   std::vector<std::string> schedules_, forward_, input_, weight_;
   std::vector<double> memory_;

@@ -126,13 +126,6 @@ void check_agreement(const PipelineRun& run) {
                  fmt::format("{}: simulated {}, exact replay {}", run.name, simulated, exact));
 }
 
-std::string number(double value) {
-  return fmt::format("{:.6g}", value);
-}
-std::string number(Seconds value) {
-  return number(value.si());
-}
-
 std::string counted(std::size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
@@ -143,21 +136,25 @@ std::vector<int> peaks(const PipelineRun& run, int pipeline::RankReplay::*peak) 
   return values;
 }
 
-std::string imbalance_text(const PipelineRun& run) {
+std::string imbalance_text(const PipelineRun& run, const TimeText& time) {
   const auto& stages = run.costs.stages;
   if (std::ranges::all_of(stages, [&](const StageTimes& stage) { return stage == stages.front(); }))
     return "";
+  const Seconds balanced_bubble = bubble(run.balanced);
+  if (run.imbalance() < Seconds(0))
+    return fmt::format("  imbalance: none; with the mean time on all stages the bubble would be longer, {}\n",
+                       time(balanced_bubble));
   return fmt::format(
       "  imbalance: {} of it, transfers aside, is due to unequal stages: with the mean time on all it would "
       "be {}\n",
-      number(run.imbalance()), number(bubble(run.balanced)));
+      time(run.imbalance()), time(balanced_bubble));
 }
 
-std::string transfers_text(const PipelineRun& run) {
+std::string transfers_text(const PipelineRun& run, const TimeText& time) {
   const Seconds bytes = run.transfers.bandwidth ? run.transfers.bytes / *run.transfers.bandwidth : Seconds(0);
   if (bytes <= Seconds(0) && run.costs.hop <= Seconds(0) && run.transfers.mode == TransferMode::Eager)
     return "free transfers";
-  return fmt::format("{} transfers of {}", name_of(run.transfers.mode), number(run.costs.hop + bytes));
+  return fmt::format("{} transfers of {}", name_of(run.transfers.mode), time(run.costs.hop + bytes));
 }
 
 }  // namespace
@@ -203,38 +200,50 @@ PipelineRun run_pipeline(std::string name, Order order, Costs costs, const Pipel
   return run;
 }
 
-std::string pipeline_text(const PipelineRun& run, PictureOptions options) {
+std::string plain_time(Seconds time) {
+  return fmt::format("{:.6g}", time.si());
+}
+
+std::string pipeline_text(const PipelineRun& run, const PictureOptions& options) {
+  const TimeText time = options.time ? options.time : plain_time;
   const PipelineMetrics& metrics = run.metrics;
   const std::size_t ranks = run.order.ranks.size();
   std::string text =
       fmt::format("{}: {}, {}, {}\n", run.name, counted(ranks, "rank", "ranks"),
                   counted(static_cast<std::size_t>(run.order.microbatches), "microbatch", "microbatches"),
-                  transfers_text(run));
+                  transfers_text(run, time));
   PipelinePicture picture{run.order, run.blocks, {}};
   if (run.transfers.mode != TransferMode::Eager) picture.transfers = run.moving;
   text += pipeline_picture(picture, options);
   text += fmt::format("  makespan {}; the longest a rank is in use, first start to last end: {}\n",
-                      number(metrics.makespan), number(metrics.max_rank_span));
-  const TimeText plain = [](Seconds time) { return number(time); };
-  text +=
-      fmt::format("  {}\n", bubble_line(metrics, plain)) + bubble_table(metrics, plain) + imbalance_text(run);
+                      time(metrics.makespan), time(metrics.max_rank_span));
+  text += fmt::format("  {}\n", bubble_line(metrics, time)) + bubble_table(metrics, time) +
+          imbalance_text(run, time);
   text += fmt::format("  peak activations by rank (stages × microbatches): {}\n",
                       peaks_text(peaks(run, &pipeline::RankReplay::peak_activations)));
   return text;
 }
 
-std::string pipeline_table(const std::vector<PipelineRun>& runs) {
+std::string pipeline_table(const std::vector<PipelineRun>& runs, const TimeText& time) {
   std::vector<std::vector<std::string>> rows{{"", "makespan", "rank span", "ideal", "bubble", "of total",
                                               "of ideal", "of span", "peak activations"}};
   for (const PipelineRun& run : runs) {
     const PipelineMetrics& metrics = run.metrics;
     const std::vector<int> held = peaks(run, &pipeline::RankReplay::peak_activations);
-    rows.push_back({run.name, number(metrics.makespan), number(metrics.max_rank_span),
-                    number(metrics.mean_busy), number(metrics.bubble()), percent(metrics.bubble_of_total),
+    rows.push_back({run.name, time(metrics.makespan), time(metrics.max_rank_span), time(metrics.mean_busy),
+                    time(metrics.bubble()), percent(metrics.bubble_of_total),
                     percent(metrics.bubble_of_ideal), percent(metrics.bubble_of_span),
                     std::to_string(*std::ranges::max_element(held))});
   }
-  return aligned(rows, "lrrrrrrrr");
+  const auto [least, most] =
+      std::ranges::minmax_element(runs, {}, [](const PipelineRun& run) { return run.metrics.mean_busy; });
+  const bool alike = most->metrics.mean_busy <= least->metrics.mean_busy * 1.01;
+  const std::string table = aligned(rows, "lrrrrrrrr");
+  if (alike) return table;
+  return table +
+         "  they do not do the same work: times are of a virtual stage, and where a rank has two, it has two "
+         "of them\n"
+         "  (compare the same model by giving chunks their part of the time, and ratios rather than times)\n";
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "sim/pipeline/lower.hpp"
 #include "sim/report/pipeline_metrics.hpp"
 #include "sim/report/pipeline_picture.hpp"
+#include "sim/report/pipeline_text.hpp"
 #include "sim/timeline/result.hpp"
 
 namespace syncline {
@@ -47,9 +48,11 @@ struct PipelineRun {
                                        const PipelineTransfers& transfers, const RunOptions& options = {});
 
 /// For people: the picture, the bubble and its causes, activations.
-[[nodiscard]] std::string pipeline_text(const PipelineRun& run, PictureOptions options);
+[[nodiscard]] std::string pipeline_text(const PipelineRun& run, const PictureOptions& options);
 /// Side by side, a line each.
-[[nodiscard]] std::string pipeline_table(const std::vector<PipelineRun>& runs);
+[[nodiscard]] std::string pipeline_table(const std::vector<PipelineRun>& runs, const TimeText& time);
+/// A time without unit, as where the input had none.
+[[nodiscard]] std::string plain_time(Seconds time);
 /// One object for one run, else {"schema", "runs": [...]}; docs/json-output.md has every key.
 [[nodiscard]] std::string pipeline_json(const std::vector<PipelineRun>& runs, const std::string& version);
 

@@ -87,6 +87,21 @@ void check_file_refused(const char* flag, const std::vector<FileRow>& rows) {
 }  // namespace
 
 TEST_SUITE("cli: pipeline usage") {
+  TEST_CASE("times are written with a unit where they were given with one, and unlike work is pointed out") {
+    const Folder folder;
+    const Outcome units = run(
+        folder, "pipeline --schedule 1f1b --stages 2 --microbatches 4 --F 10ms --B 10ms --W 10ms --comm 1ms");
+    CHECK(units.code == 0);
+    // (m + p − 1)w + 2c[m + p − 2 − ⌊(m + p − 2) / p⌋] = 5 · 30 + 2 · (4 − 2)
+    CHECK(contains(units.out, "makespan 154 ms"));
+    CHECK(contains(units.out, "eager transfers of 1 ms"));
+    const Outcome plain = run(folder, "pipeline --schedule 1f1b,zb-v --stages 2 --microbatches 4");
+    CHECK(contains(plain.out, "makespan 15;"));
+    CHECK(contains(plain.out, "they do not do the same work"));
+    const Outcome alike = run(folder, "pipeline --schedule 1f1b,gpipe --stages 2 --microbatches 4");
+    CHECK_FALSE(contains(alike.out, "they do not do the same work"));
+  }
+
   TEST_CASE("what cannot be is refused with exit code 2 and a way out") {
     const Folder folder;
     folder.write("good", "0F0 0B0\n");
@@ -97,6 +112,8 @@ TEST_SUITE("cli: pipeline usage") {
              "--schedule: error: name one, or give --from-order or --from-csv (known: naive,"},
             {"unknown name", "pipeline --schedule zbh1", 2,
              "--schedule: error: unknown schedule \"zbh1\"; did you mean \"zb-h1\"?"},
+            {"a default without unit", "pipeline --schedule 1f1b --F 1ms --W 1ms", 2,
+             "--B: error: is 1 by default, which has no unit, but other amounts have one"},
             {"custom without a file", "pipeline --schedule custom", 2,
              "--schedule: error: custom comes from a file: give --from-order FILE or --from-csv FILE"},
             {"schedule and file", "pipeline --schedule 1f1b --from-order good", 2,

@@ -36,6 +36,19 @@ void throw_any(std::vector<Diagnostic> wrong) {
   throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
 }
 
+/// Decimal: CLI11 alone would take 010 for 8.
+CLI::Validator whole_number(long long most) {
+  const auto check = [most](const std::string& text) -> std::string {
+    try {
+      const long long value = parse_integer(text);
+      return 1 <= value && value <= most ? "" : fmt::format("{} is not in range 1 to {}", text, most);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+  };
+  return {check, fmt::format("INT in [1 - {}]", most)};
+}
+
 /// Plain numbers, or quantities with units; a command line must not mix the two, since a plain number is then
 /// ambiguous.
 class Amounts {
@@ -89,7 +102,7 @@ class Pipeline : public Subcommand {
   }
 
   void add_options(CLI::App& app) override {
-    const auto positive = CLI::Range(1, 10'000'000);
+    const CLI::Validator positive = whole_number(10'000'000);
     app.add_flag("--list", list_, "Print the schedules and what each accepts");
     app.add_option("--schedule", schedules_, "Schedules by name, several by commas")
         ->delimiter(',')

@@ -13,20 +13,8 @@ std::size_t index(Slot what) {
   return static_cast<std::size_t>(what);
 }
 
-bool is_forward(Slot what) {
-  return what == Slot::F0 || what == Slot::F1;
-}
-bool is_gradient(Slot what) {
-  return what == Slot::B1 || what == Slot::B0;
-}
-bool is_weight(Slot what) {
-  return what == Slot::W1 || what == Slot::W0;
-}
 bool is_pass(Slot what) {
   return is_forward(what) || is_gradient(what);
-}
-Slot weight_of(Slot gradient) {
-  return gradient == Slot::B1 ? Slot::W1 : Slot::W0;
 }
 
 /// Where the passes placed so far end, and so how early the next may start.

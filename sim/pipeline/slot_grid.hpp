@@ -16,6 +16,19 @@ namespace syncline::pipeline {
 /// gradient down in chunk 1 and up in chunk 0: that is the order here. Then the weight gradients.
 enum class Slot : std::uint8_t { F0, F1, B1, B0, W1, W0, Idle };
 
+constexpr bool is_forward(Slot what) {
+  return what == Slot::F0 || what == Slot::F1;
+}
+constexpr bool is_gradient(Slot what) {
+  return what == Slot::B1 || what == Slot::B0;
+}
+constexpr bool is_weight(Slot what) {
+  return what == Slot::W1 || what == Slot::W0;
+}
+constexpr Slot weight_of(Slot gradient) {
+  return gradient == Slot::B1 ? Slot::W1 : Slot::W0;
+}
+
 /// First slots of F0, F1, B1, B0 on a rank. They differ modulo the period.
 using BuildingBlock = std::vector<std::array<int, 4>>;
 constexpr int BlockPeriod = 6;  // slots between two microbatches: F, B and W of two chunks

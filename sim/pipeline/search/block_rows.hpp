@@ -19,18 +19,6 @@ using SlotCounts = std::array<int, 7>;  // by Slot
 constexpr int index(Slot what) {
   return static_cast<int>(what);
 }
-constexpr bool is_forward(Slot what) {
-  return what == Slot::F0 || what == Slot::F1;
-}
-constexpr bool is_gradient(Slot what) {
-  return what == Slot::B1 || what == Slot::B0;
-}
-constexpr bool is_weight(Slot what) {
-  return what == Slot::W1 || what == Slot::W0;
-}
-constexpr Slot weight_of(Slot gradient) {
-  return gradient == Slot::B1 ? Slot::W1 : Slot::W0;
-}
 /// What an action adds to the activations that its rank holds.
 constexpr int held_by(Slot what) {
   return is_forward(what) ? 1 : is_weight(what) ? -1 : 0;

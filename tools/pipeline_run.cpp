@@ -16,7 +16,6 @@
 namespace syncline {
 namespace {
 
-using pipeline::BlockTimes;
 using pipeline::Costs;
 using pipeline::Order;
 using pipeline::Replay;
@@ -39,13 +38,21 @@ Costs balanced(Costs costs) {
   return costs;
 }
 
-Costs without_hops(Costs costs) {
-  costs.hop = Seconds(0);
-  return costs;
+bool alike(const std::vector<StageTimes>& stages) {
+  return std::ranges::all_of(stages, [&](const StageTimes& stage) { return stage == stages.front(); });
 }
 
-Seconds bubble(const Replay& replay) {
-  return replay.makespan * replay.bubble_fraction;
+Seconds bubble_without_hops(const Order& order, Costs costs) {
+  costs.hop = Seconds(0);
+  const Replay free = replay(order, costs);
+  return free.makespan * free.bubble_fraction;
+}
+
+void measure_imbalance(PipelineRun& run) {
+  const Seconds bubble = bubble_without_hops(run.order, run.costs);
+  run.balanced_bubble =
+      alike(run.costs.stages) ? bubble : bubble_without_hops(run.order, balanced(run.costs));
+  run.imbalance = bubble - run.balanced_bubble;
 }
 
 /// Factors by which a pipeline is made larger for the engine, which tells times apart only when they differ
@@ -99,24 +106,6 @@ void scale_back(RunResult& result, Scale scale) {
     for (Seconds* time : {&span.start, &span.transfer, &span.end}) *time /= scale.time;
 }
 
-/// When each block ran, and when data moved, from the spans of all ranks.
-void read_timeline(const pipeline::Lowered& lowered, PipelineRun& run) {
-  const std::vector<Span>& spans = run.result.timeline.spans;
-  std::size_t first = 0;
-  for (std::size_t rank = 0; rank < run.order.ranks.size(); ++rank) {
-    const std::vector<Op>& program = lowered.schedule.roles[rank].program;
-    std::vector<BlockTimes>& blocks = run.blocks.emplace_back();
-    for (const OpIndex op : lowered.first_op[rank])
-      blocks.push_back({spans[first + op.value()].start, spans[first + op.value()].end});
-    std::vector<PictureTransfer>& moving = run.moving.emplace_back();
-    for (std::size_t i = 0; i < program.size(); ++i) {
-      const Span& span = spans[first + i];
-      if (program[i].communicates() && span.end > span.transfer) moving.push_back({span.transfer, span.end});
-    }
-    first += program.size();
-  }
-}
-
 /// Where messages have no bytes and nobody waits for them to be taken, the engine must find what the replay
 /// does.
 void check_agreement(const PipelineRun& run) {
@@ -137,17 +126,14 @@ std::vector<int> peaks(const PipelineRun& run, int pipeline::RankReplay::*peak) 
 }
 
 std::string imbalance_text(const PipelineRun& run, const TimeText& time) {
-  const auto& stages = run.costs.stages;
-  if (std::ranges::all_of(stages, [&](const StageTimes& stage) { return stage == stages.front(); }))
-    return "";
-  const Seconds balanced_bubble = bubble(run.balanced);
-  if (run.imbalance() < Seconds(0))
+  if (alike(run.costs.stages)) return "";
+  if (run.imbalance < Seconds(0))
     return fmt::format("  imbalance: none; with the mean time on all stages the bubble would be longer, {}\n",
-                       time(balanced_bubble));
+                       time(run.balanced_bubble));
   return fmt::format(
       "  imbalance: {} of it, transfers aside, is due to unequal stages: with the mean time on all it would "
       "be {}\n",
-      time(run.imbalance()), time(balanced_bubble));
+      time(run.imbalance), time(run.balanced_bubble));
 }
 
 std::string transfers_text(const PipelineRun& run, const TimeText& time) {
@@ -158,10 +144,6 @@ std::string transfers_text(const PipelineRun& run, const TimeText& time) {
 }
 
 }  // namespace
-
-Seconds PipelineRun::imbalance() const {
-  return bubble(replay(order, without_hops(costs))) - bubble(balanced);
-}
 
 Cluster pipeline_cluster(std::size_t ranks, const PipelineTransfers& transfers, Seconds latency) {
   TopologySpec spec;
@@ -181,7 +163,7 @@ PipelineRun run_pipeline(std::string name, Order order, Costs costs, const Pipel
   run.costs = std::move(costs);
   run.transfers = transfers;
   run.exact = replay(run.order, run.costs);
-  run.balanced = replay(run.order, without_hops(balanced(run.costs)));
+  measure_imbalance(run);
   const Scale scale = scale_for(run.costs, transfers);
   const Costs engine_costs = scaled(run.costs, scale);
   const PipelineTransfers engine_transfers = scaled(transfers, scale);
@@ -195,7 +177,9 @@ PipelineRun run_pipeline(std::string name, Order order, Costs costs, const Pipel
   const std::optional<PipelineMetrics> metrics = pipeline_metrics(lowered.schedule, run.result.timeline);
   SYNCLINE_CHECK(metrics.has_value(), "every rank computes");
   run.metrics = *metrics;
-  read_timeline(lowered, run);
+  PipelinePicture picture = picture_of_textbook(run.order, lowered.schedule, run.result.timeline);
+  run.blocks = std::move(picture.blocks);
+  run.moving = std::move(picture.transfers);
   check_agreement(run);
   return run;
 }
@@ -288,7 +272,7 @@ Json run_json(const PipelineRun& run) {
   object["bubble_by_cause"] = {{"warm_up", idle_json(metrics.idle[0])},
                                {"steady", idle_json(metrics.idle[1])},
                                {"cool_down", idle_json(metrics.idle[2])}};
-  object["imbalance"] = run.imbalance().si();
+  object["imbalance"] = run.imbalance.si();
   object["rank_busy"] = list(ranks, [&](std::size_t i) { return metrics.ranks[i].busy.si(); });
   object["rank_internal_idle"] =
       list(ranks, [&](std::size_t i) { return metrics.ranks[i].internal_idle.si(); });

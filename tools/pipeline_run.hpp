@@ -28,14 +28,14 @@ struct PipelineRun {
   pipeline::Order order;
   pipeline::Costs costs;
   PipelineTransfers transfers;
-  pipeline::Replay exact;     // with eager transfers of no bytes
-  pipeline::Replay balanced;  // ... if all stages took the mean time
+  pipeline::Replay exact;   // with eager transfers of no bytes
+  Seconds imbalance;        // part of the bubble, transfers aside, that is due to unequal stages; below zero
+                            // where they help
+  Seconds balanced_bubble;  // the bubble if all stages took the mean time, transfers aside
   RunResult result;
   PipelineMetrics metrics;
   std::vector<std::vector<pipeline::BlockTimes>> blocks;  // as simulated: by rank, as in the order
   std::vector<std::vector<PictureTransfer>> moving;       // by rank: sends and receives while data moves
-  /// Part of the bubble, transfers aside, that is due to unequal stages; below zero where they help.
-  [[nodiscard]] Seconds imbalance() const;
 };
 
 /// Links of their own between every two ranks, each way; an ideal device.

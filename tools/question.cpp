@@ -76,10 +76,18 @@ Question read_schedule_question(std::string_view text, const std::string& file,
   return {file, std::nullopt, std::move(schedule), std::move(cluster)};
 }
 
-Schedule textbook_schedule(const TextbookPipeline& textbook) {
-  return lower_textbook(order_of(textbook), costs_of(textbook), *textbook.transfers,
-                        textbook.bytes.value_or(Bytes(0)), textbook.activation.value_or(Bytes(0)))
+Schedule textbook_schedule(const TextbookPipeline& textbook, const pipeline::Order& order) {
+  return lower_textbook(order, costs_of(textbook), *textbook.transfers, textbook.bytes.value_or(Bytes(0)),
+                        textbook.activation.value_or(Bytes(0)))
       .schedule;
+}
+
+/// @param order  of a textbook
+Schedule schedule_of(const Scenario& scenario, const std::optional<pipeline::Order>& order) {
+  Schedule schedule = order ? textbook_schedule(*scenario.textbook, *order)
+                            : training_schedule(scenario.job, scenario.device);
+  schedule.name = scenario.name;
+  return schedule;
 }
 
 Cluster cluster_of(const Scenario& scenario, const Schedule& schedule) {
@@ -94,10 +102,8 @@ Cluster cluster_of(const Scenario& scenario, const Schedule& schedule) {
 }  // namespace
 
 Schedule make_schedule(const Scenario& scenario) {
-  Schedule schedule = scenario.textbook ? textbook_schedule(*scenario.textbook)
-                                        : training_schedule(scenario.job, scenario.device);
-  schedule.name = scenario.name;
-  return schedule;
+  return schedule_of(scenario,
+                     scenario.textbook ? std::optional(order_of(*scenario.textbook)) : std::nullopt);
 }
 
 Question read_question(const std::string& file, const std::vector<Override>& overrides,
@@ -112,11 +118,13 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
         file,
         "is no schedule, and a scenario says itself what it runs on; change that by --set topology=NAME or "
         "--set device=NAME");
-  Schedule schedule = make_schedule(scenario);
+  std::optional<pipeline::Order> order;
+  if (scenario.textbook) order = order_of(*scenario.textbook);
+  Schedule schedule = schedule_of(scenario, order);
   const std::vector<std::string> wrong = check_schedule(schedule);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
   Cluster cluster = cluster_of(scenario, schedule);
-  return {file, std::move(scenario), std::move(schedule), std::move(cluster)};
+  return {file, std::move(scenario), std::move(schedule), std::move(cluster), std::move(order)};
 }
 
 }  // namespace syncline

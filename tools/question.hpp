@@ -17,6 +17,7 @@ struct Question {
   std::optional<Scenario> scenario;  // nothing for a schedule file
   Schedule schedule;
   Cluster cluster;
+  std::optional<pipeline::Order> order{};  // of a textbook: what the schedule is made from
 };
 
 /// Where a schedule file runs; a scenario says so itself.

@@ -181,16 +181,14 @@ class Run : public Subcommand {
   std::string drawing(const Question& question, const Timeline& timeline) const {
     const Terminal terminal = standard_output();
     const int columns = columns_ > 0 ? columns_ : terminal.columns;
-    if (!question.scenario || !question.scenario->textbook || timeline.spans.empty()) {
+    if (!question.order || timeline.spans.empty()) {
       GanttOptions options;
       options.columns = columns;
       options.colour = terminal.colour;
       return gantt(timeline, options);
     }
-    const TextbookPipeline& textbook = *question.scenario->textbook;
-    const pipeline::Order order = order_of(textbook);
-    PipelinePicture picture = picture_of_textbook(order, question.schedule, timeline);
-    if (textbook.transfers == pipeline::TransferMode::Eager) picture.transfers.clear();
+    PipelinePicture picture = picture_of_textbook(*question.order, question.schedule, timeline);
+    if (question.scenario->textbook->transfers == pipeline::TransferMode::Eager) picture.transfers.clear();
     PictureOptions options;
     options.columns = columns;
     options.colour = terminal.colour;

@@ -225,8 +225,7 @@ std::string pipeline_table(const std::vector<PipelineRun>& runs, const TimeText&
   const std::string table = aligned(rows, "lrrrrrrrr");
   if (alike) return table;
   return table +
-         "  they do not do the same work: times are of a virtual stage, and where a rank has two, it has two "
-         "of them\n"
+         "  they do not do the same work: times are of a virtual stage, of which some have more a rank\n"
          "  (compare the same model by giving chunks their part of the time, and ratios rather than times)\n";
 }
 

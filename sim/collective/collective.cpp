@@ -26,6 +26,10 @@ Lane ring_lane(CollectiveKind kind, Bytes bytes, const std::vector<std::uint32_t
     case CollectiveKind::AllGather:
     case CollectiveKind::ReduceScatter: break;
     case CollectiveKind::AllToAll: lane.shrinking = true; break;
+    case CollectiveKind::Shift:
+      lane.steps = 1;
+      lane.step_bytes = bytes;
+      break;
     case CollectiveKind::Broadcast:
       lane.closed = false;
       lane.lag = 0;
@@ -46,6 +50,7 @@ std::vector<Burst> direct_phases(CollectiveKind kind, Bytes bytes, std::size_t n
     case CollectiveKind::AllGather:
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllToAll: return {exchange};
+    case CollectiveKind::Shift: return {{Burst::Pattern::AllPairs, bytes / static_cast<double>(n - 1)}};
   }
   return {};
 }

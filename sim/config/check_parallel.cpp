@@ -56,7 +56,7 @@ void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, Con
 
 /// Fsdp is simulated with data parallelism alone.
 bool sharding_allows(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
-  if (job.sharding != DataSharding::Fsdp) return true;
+  if (job.sharding.kind != DataSharding::Fsdp) return true;
   struct Axis {
     std::string_view path, words;
     int ranks;
@@ -84,7 +84,7 @@ double ops_of(const TrainingJob& job) {
   constexpr double Gathers = 3;    // of a layer by fsdp: two gathers and a reduction
   constexpr double Transfers = 4;  // of a microbatch between two stages: sends and receives, both ways
   const Modules modules(job);
-  const bool fsdp = job.sharding == DataSharding::Fsdp;
+  const bool fsdp = job.sharding.kind == DataSharding::Fsdp;
   const double boundaries = job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
   const double microbatch = job.model.layers * (ops_of(modules.layer) + (fsdp ? Gathers : 0)) +
                             ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
@@ -135,7 +135,7 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
 
 void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
-  if (job.sharding == DataSharding::Ddp) {
+  if (job.sharding.kind == DataSharding::Ddp) {
     TrainingJob even = job;
     even.pipeline.split = StageSplit::Even;
     if (const auto reason = pipeline_refusal(even))

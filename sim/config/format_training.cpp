@@ -37,15 +37,15 @@ Fields parallel_fields(TrainingJob& job) {
 }
 
 Fields sharding_fields(TrainingJob& job) {
-  FsdpOptions& fsdp = job.fsdp;
-  const bool is_fsdp = job.sharding == DataSharding::Fsdp;
-  return {required("kind", job.sharding,
+  FsdpOptions& fsdp = job.sharding.fsdp;
+  const bool is_fsdp = job.sharding.kind == DataSharding::Fsdp;
+  return {required("kind", job.sharding.kind,
                    Names<DataSharding>{{"fsdp", DataSharding::Fsdp}, {"ddp", DataSharding::Ddp}}),
           printed_if(is_fsdp, optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
           printed_if(is_fsdp, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
           printed_if(is_fsdp, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
           printed_if(is_fsdp, optional("reshard-after-forward", fsdp.reshard_after_forward)),
-          printed_if(!is_fsdp, optional("overlap-reduction", job.overlap_reduction))};
+          printed_if(!is_fsdp, optional("overlap-reduction", job.sharding.overlap_reduction))};
 }
 
 /// After `parallel`: a memory limit may count in stages.
@@ -74,9 +74,9 @@ Fields training_fields(Scenario& scenario) {
                                    required("sequence", shape.sequence, Sequences)}),
           optional_block("precision",
                          {optional("compute", shape.compute, schedule_names<Precision>()),
-                          optional("reduce", job.fsdp.reduce_precision, schedule_names<Precision>())}),
+                          optional("reduce", job.sharding.fsdp.reduce_precision, schedule_names<Precision>())}),
           optional_block("sharding", sharding_fields(job)),
-          printed_if(job.sharding == DataSharding::Ddp, optional_block("pipeline", pipeline_fields(job))),
+          printed_if(job.sharding.kind == DataSharding::Ddp, optional_block("pipeline", pipeline_fields(job))),
           optional("recompute", shape.recompute,
                    Names<Recompute>{{"none", Recompute::None},
                                     {"selective", Recompute::Selective},

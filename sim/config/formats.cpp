@@ -108,7 +108,8 @@ Codec peak_codec(std::map<Precision, FlopPerSecond>& peak) {
   const auto fields = [](std::map<Precision, FlopPerSecond>& rates) {
     Fields all;
     for (const Precision precision :
-         {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8})
+         {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8,
+          Precision::Int8, Precision::Fp4})
       all.push_back(optional(name_of(precision), rates[precision]));
     return all;
   };

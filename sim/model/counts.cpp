@@ -11,7 +11,10 @@ Bytes size_of(Precision precision) {
     case Precision::Bf16:
       return Bytes(2);
     case Precision::Fp8:
+    case Precision::Int8:
       return Bytes(1);
+    case Precision::Fp4:
+      return Bytes(0.5);
   }
   return Bytes(0);
 }

@@ -8,12 +8,12 @@
 namespace syncline::transformer {
 namespace {
 
-TensorCollective collective(CollectiveKind kind, double bytes, std::string_view part, bool awaited = true) {
-  return {kind, Bytes(bytes), fmt::format("{}-{}", name_of(kind), part), awaited};
+LayerCollective collective(CollectiveKind kind, double bytes, std::string_view part, bool awaited = true) {
+  return {LayerGroup::Tensor, kind, Bytes(bytes), fmt::format("{}-{}", name_of(kind), part), awaited};
 }
 
 /// Of the residual stream of all tokens.
-TensorCollective of_stream(const Slice& slice, CollectiveKind kind, std::string_view part,
+LayerCollective of_stream(const Slice& slice, CollectiveKind kind, std::string_view part,
                            bool awaited = true) {
   return collective(kind, slice.whole() * slice.e, part, awaited);
 }
@@ -22,7 +22,7 @@ TensorCollective of_stream(const Slice& slice, CollectiveKind kind, std::string_
 class Segments {
  public:
   void add(const std::vector<Kernel>& kernels) { append(open_, kernels); }
-  void add(const std::optional<TensorCollective>& then) {
+  void add(const std::optional<LayerCollective>& then) {
     if (then) done_.push_back({std::exchange(open_, {}), then});
   }
   std::vector<Segment> take() {
@@ -82,7 +82,7 @@ Step gather_again(const Slice& slice, std::string_view part) {
   return step;
 }
 
-TensorCollective all_reduce_of_tokens(const Slice& slice, std::string_view part) {
+LayerCollective all_reduce_of_tokens(const Slice& slice, std::string_view part) {
   return collective(CollectiveKind::AllReduce, slice.tokens * Fp32, part);
 }
 

@@ -17,6 +17,17 @@ enum class Norm : std::uint8_t { Rms, Layer };
 enum class Activation : std::uint8_t { Swiglu, Gelu };
 enum class Position : std::uint8_t { Rotary, Learned };
 
+/// Multi-head latent attention: keys and values are made from one compressed vector a token, queries from
+/// another; a head's query and key have a part with and one without rotary embedding (DeepSeek-V2, arXiv
+/// 2405.04434, section 2.1). Sizes a head but for the two ranks.
+struct LatentAttention {
+  int query_rank = 0;  // of the compressed query; 0: queries are not compressed
+  int key_value_rank = 0;
+  int plain_size = 0, rotary_size = 0;  // of query and key
+  int value_size = 0;
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
+
 /// Llama-like by default: RMSNorm, rotary embedding, grouped-query attention, SwiGLU. GPT-like: LayerNorm,
 /// learned positions, as many key heads as heads, GeLU, biases, the output projection tied to the embedding.
 /// A model with LayerNorm projects q, k and v in one product, as Megatron-LM; others in three, as torchtitan.
@@ -36,6 +47,8 @@ struct ModelSpec {
   Position position = Position::Rotary;
   int max_sequence = 0;  // rows of the table of learned positions
   bool bias = false;     // of the products of a layer
+  bool output_projection = true;             // false: the model ends in its last norm
+  std::optional<LatentAttention> latent{};  // in place of grouped-query attention; kv_heads is heads then
 
   [[nodiscard]] int head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
 };
@@ -50,7 +63,30 @@ struct ModelSpec {
 ///                (parallelize_llama.py, 2024-12). Where q, k and v are one product and there is no gate:
 ///                attention output alone, as nothing in backward reads what the last product makes.
 ///   Full:        the whole layer; only its input is kept.
-enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full };
+///   Modules:     those that are named, each from its own input.
+enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full, Modules };
+
+/// What Recompute::Modules may name. Norms: both norms' outputs. Core: as Selective. Activation: of the MLP, its
+/// output. Mlp: the whole MLP, from its norm's output.
+struct RecomputedModules {
+  bool norms = false, core = false, activation = false, mlp = false;
+  friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
+};
+
+/// How numbers of less than 16 bit get their scales, which costs passes over the operands of each product.
+///   Tensor:  one scale a tensor from the values before (delayed scaling): the cast only.
+///   Current: one scale a tensor from its own values: a pass for the largest, then the cast.
+///   Block:   a scale for each 1 × 128 or 128 × 128 block, or each 32 numbers (MX): cast and transposed cast of
+///            each operand.
+enum class Scaling : std::uint8_t { Tensor, Current, Block };
+
+/// How ranks that share a sequence exchange keys and values.
+///   Ring:      passed on, a block a step, while attention works on the block before (Liu et al., Ring
+///              Attention, arXiv 2310.01889).
+///   AllGather: all of them before attention (Llama 3, arXiv 2407.21783, section 3.3.2).
+///   AllToAll:  q, k and v change from a part of the sequence to a part of the heads, and the output back
+///              (Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509).
+enum class ContextExchange : std::uint8_t { Ring, AllGather, AllToAll };
 
 /// Elementwise kernels of the layers one by one, or fused. Fused means what torch.compile does of RMSNorm and
 /// SwiGLU, and Megatron-LM's own kernels otherwise: bias + GeLU, bias + dropout + add, scale + mask +
@@ -66,8 +102,12 @@ enum class AttentionKernels : std::uint8_t { Flash, Unfused };
 struct TrainingShape {
   std::int64_t sequence = 0;    // tokens
   std::int64_t microbatch = 1;  // sequences
-  Precision compute = Precision::Bf16;
+  Precision compute = Precision::Bf16;      // of weights, activations and all kernels but ...
+  std::optional<Precision> linear{};        // ... the products of the layers, where they run in another
+  Scaling scaling = Scaling::Current;       // of those, where `linear` has less than 16 bit
   Recompute recompute = Recompute::None;
+  RecomputedModules modules{};  // of Recompute::Modules
+  bool frozen = false;          // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
   Fusion fusion = Fusion::Compiled;
   /// t, ranks that share every layer; divides heads, key heads, ffn and vocabulary. Shoeybi et al.,
   /// Megatron-LM, arXiv 1909.08053.
@@ -75,26 +115,37 @@ struct TrainingShape {
   /// Norms, dropouts and residual sums on sequence / t tokens a rank, and pairs of all-gather and
   /// reduce-scatter in place of all-reduces; t divides the sequence. Korthikanti et al., section 4.2.2.
   bool sequence_parallel = false;
+  /// Products and the collective beside them are cut into so many parts, each part's product beside the next
+  /// one's collective; 1: one after the other. Only where sequence parallel.
+  int tensor_chunks = 1;
+  /// Ranks that share a sequence, each with two chunks of 2c, so that all have as much of the causal triangle
+  /// (Llama 3, section 3.3.2); 2c divides the sequence.
+  int context_parallel = 1;
+  ContextExchange context_exchange = ContextExchange::Ring;
   AttentionKernels attention = AttentionKernels::Flash;
   bool dropout = false;  // after embedding, attention and MLP; of probabilities where attention is unfused
                          // (flash attention makes its own in registers)
-  [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }
+  [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }  // of a microbatch, all ranks
 };
 
-/// A collective of the tensor-parallel group.
-struct TensorCollective {
+/// The ranks that share a layer's weights, or a sequence.
+enum class LayerGroup : std::uint8_t { Tensor, Context };
+
+/// A collective between two of a layer's kernels.
+struct LayerCollective {
+  LayerGroup group = LayerGroup::Tensor;
   CollectiveKind kind = CollectiveKind::AllReduce;
   Bytes bytes;       // S as nccl-tests count it: the whole buffer
   std::string name;  // for tags: "all-reduce-attention"
   bool awaited =
       true;  // false: the next segment does not need it and may run beside it; the one after that does
-  friend bool operator==(const TensorCollective&, const TensorCollective&) = default;
+  friend bool operator==(const LayerCollective&, const LayerCollective&) = default;
 };
 
 /// Kernels, and the collective that follows them before the next segment.
 struct Segment {
   std::vector<Kernel> kernels;  // may be empty
-  std::optional<TensorCollective> then;
+  std::optional<LayerCollective> then;
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 

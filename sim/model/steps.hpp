@@ -56,8 +56,8 @@ struct Step {
   std::vector<Kernel> input{};   // gradients of the inputs
   std::vector<Kernel> weight{};  // gradients of weights
   Again again = Again::Op;
-  std::optional<TensorCollective> after_forward{};
-  std::optional<TensorCollective> before_backward{};
+  std::optional<LayerCollective> after_forward{};
+  std::optional<LayerCollective> before_backward{};
 };
 
 /// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy.
@@ -95,7 +95,7 @@ struct Step {
 /// products.
 [[nodiscard]] Step gather_again(const Slice& slice, std::string_view part);
 /// An all-reduce of 4 bytes a token.
-[[nodiscard]] TensorCollective all_reduce_of_tokens(const Slice& slice, std::string_view part);
+[[nodiscard]] LayerCollective all_reduce_of_tokens(const Slice& slice, std::string_view part);
 
 // --- the whole ---------------------------------------------------------------------------------------------
 

@@ -232,7 +232,8 @@ double bus_factor(CollectiveKind kind, std::size_t ranks) {
     case CollectiveKind::AllGather:
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllToAll: return others;
-    case CollectiveKind::Broadcast: break;
+    case CollectiveKind::Broadcast:
+    case CollectiveKind::Shift: break;
   }
   return 1;
 }

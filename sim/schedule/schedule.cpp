@@ -18,7 +18,8 @@ struct Names<KernelClass> {
 };
 template <>
 struct Names<Precision> {
-  static constexpr std::array<std::string_view, 5> all{"fp32", "tf32", "fp16", "bf16", "fp8"};
+  static constexpr std::array<std::string_view, 7> all{"fp32", "tf32", "fp16", "bf16",
+                                                       "fp8",  "int8", "fp4"};
 };
 template <>
 struct Names<Phase> {
@@ -31,8 +32,8 @@ struct Names<MemoryCategory> {
 };
 template <>
 struct Names<CollectiveKind> {
-  static constexpr std::array<std::string_view, 5> all{"all-reduce", "all-gather", "reduce-scatter", "broadcast",
-                                                       "all-to-all"};
+  static constexpr std::array<std::string_view, 6> all{"all-reduce", "all-gather", "reduce-scatter", "broadcast",
+                                                       "all-to-all", "shift"};
 };
 template <>
 struct Names<Algorithm> {

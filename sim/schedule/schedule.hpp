@@ -19,7 +19,7 @@ namespace syncline {
 // --- compute -------------------------------------------------------------------------------------------------------
 
 enum class KernelClass : std::uint8_t { Gemm, Attention, Elementwise, Optimizer, Fixed };
-enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8 };
+enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4 };
 
 /// One device kernel. Which cost it has is the device's affair (sim/device).
 struct Kernel {
@@ -71,7 +71,7 @@ struct MemoryEffect {
   friend bool operator==(const MemoryEffect&, const MemoryEffect&) = default;
 };
 
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll };
+enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, Shift };
 enum class Algorithm : std::uint8_t { Auto, Ring, Direct };
 
 struct Compute {
@@ -81,7 +81,7 @@ struct Compute {
 
 /// Of the rank's group in `family`. `bytes` is S as nccl-tests counts it: the whole buffer (all-gather and
 /// reduce-scatter: n × the part of one rank; all-to-all: all that one rank sends, its own part included).
-/// Broadcast is from the group's first member.
+/// Broadcast is from the group's first member. Shift: each member passes `bytes` on to its neighbour in the ring.
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   FamilyId family;

@@ -120,7 +120,7 @@ class ModuleSteps {
         steps.push_back(std::move(step));
       }
       if (!segment.then) continue;
-      const TensorCollective& then = *segment.then;
+      const LayerCollective& then = *segment.then;
       steps.push_back(collective(TensorFamily, StepStream::Tensor, then.kind, then.bytes,
                                  {phase, -1, -1, -1, then.name}));
       steps.back().awaited = then.awaited;
@@ -171,7 +171,7 @@ class PipelineStep {
     lowering.families = families(lowering.mesh);
     lowering.transfers = job_.pipeline.transfers;
     lowering.boundary = sharded_boundary() ? whole_boundary() / job_.shape.tensor_parallel : whole_boundary();
-    lowering.overlap_reduction = job_.overlap_reduction;
+    lowering.overlap_reduction = job_.sharding.overlap_reduction;
     lowering.steps = [this](const Block& block) { return steps(block); };
     lowering.reduction = [this](int stage) { return reduction(stage); };
     if (job_.model.tied_embedding && !copy_of_table_)
@@ -235,7 +235,7 @@ class PipelineStep {
   /// The optimizer keeps parameters of its own.
   [[nodiscard]] bool own_master() const { return size_of(job_.shape.compute).si() < Master; }
 
-  [[nodiscard]] Bytes reduced() const { return size_of(job_.fsdp.reduce_precision); }
+  [[nodiscard]] Bytes reduced() const { return size_of(job_.sharding.fsdp.reduce_precision); }
 
   // --- blocks ---
 

@@ -5,7 +5,7 @@
 
 namespace syncline {
 
-/// @pre job.sharding is Ddp
+/// @pre job.sharding.kind is Ddp
 /// @throws std::invalid_argument when the pipeline schedule does not accept the job
 [[nodiscard]] Schedule pipeline_step(const TrainingJob& job, const Device& device);
 

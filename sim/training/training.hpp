@@ -15,11 +15,28 @@
 
 namespace syncline {
 
-/// What data-parallel ranks do with parameters and gradients.
-///   Ddp:  every rank holds all of its stage; gradients are all-reduced, when the last microbatch has gone
-///         backward through a stage.
-///   Fsdp: sim/sharding/fsdp.hpp; without tensor or pipeline parallelism.
-enum class DataSharding : std::uint8_t { Ddp, Fsdp };
+/// What ranks that hold the same part of the model (data- and context-parallel ones) do with it.
+///   Ddp:   every rank holds all; gradients are all-reduced.
+///   Zero1: the optimizer's state is sharded: gradients are reduce-scattered when the last microbatch has gone
+///          backward, each rank updates its shard, parameters are all-gathered (Rajbhandari et al., ZeRO, arXiv
+///          1910.02054; Megatron-LM's distributed optimizer).
+///   Zero2: gradients are sharded too: reduce-scattered after every microbatch, and added up in shards.
+///   Fsdp:  parameters are sharded too (ZeRO-3), see sim/sharding/fsdp.hpp.
+enum class DataSharding : std::uint8_t { Ddp, Zero1, Zero2, Fsdp };
+
+struct ShardingOptions {
+  DataSharding kind = DataSharding::Fsdp;
+  /// Ranks that have one set of shards between them; 0: all. With fewer there are replicas of the set, which
+  /// all-reduce the shards of the gradients (hybrid sharding, HSDP).
+  int group = 0;
+  /// Gradients that are reduced as one, of a stage's all; 0: all. Ddp, Zero1, Zero2.
+  Bytes bucket{};
+  bool overlap_reduction = true;  // buckets are reduced while others still compute; else after all
+  bool overlap_gather = false;    // Zero1, Zero2: parameters are gathered beside the next step's forward, each
+                                  // bucket before its use; else after the update
+  bool reduce_every_microbatch = false;        // Ddp, Zero1: gradients are reduced whenever there are some
+  FsdpOptions fsdp;  // its reduce_precision holds for all kinds: of gradients, held and on the wire
+};
 
 /// How layers are dealt to virtual stages.
 ///   Even:     equal numbers; the first stages one more where they do not divide.
@@ -46,18 +63,17 @@ struct TrainingJob {
   int data_parallel = 1;
   int pipeline_parallel = 1;
   int gradient_accumulation = 1;  // microbatches of a step, per data-parallel rank
-  DataSharding sharding = DataSharding::Fsdp;
-  bool overlap_reduction =
-      true;          // Ddp: a stage's gradients are reduced while others still compute; else after all
-  FsdpOptions fsdp;  // its reduce_precision holds for Ddp too
+  ShardingOptions sharding;
   PipelineOptions pipeline;
 
   /// Ranks of one replica of the model.
-  [[nodiscard]] int model_parallel() const { return shape.tensor_parallel * pipeline_parallel; }
+  [[nodiscard]] int model_parallel() const {
+    return shape.tensor_parallel * shape.context_parallel * pipeline_parallel;
+  }
   [[nodiscard]] int ranks() const { return model_parallel() * data_parallel; }
 };
 
-/// One step of every rank. Mesh axes: tp fastest, then dp, then pp. Left out under sequence parallelism: the
+/// One step of every rank. Mesh axes: tp fastest, then cp, dp and pp. Left out under sequence parallelism: the
 /// all-reduce over tp of the gradients of norms and biases, a few thousandths of the parameters.
 /// @throws std::invalid_argument when the pipeline schedule does not accept the job (pipeline_refusal() says
 /// so before)

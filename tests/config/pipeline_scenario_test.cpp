@@ -58,8 +58,8 @@ TEST_SUITE("scenario: pipeline of a training run") {
     CHECK(job.pipeline_parallel == 4);
     CHECK(job.data_parallel == 2);           // 16 accelerators / (2 · 4)
     CHECK(job.gradient_accumulation == 16);  // 64 / (2 · 2)
-    CHECK(job.sharding == DataSharding::Ddp);
-    CHECK(job.overlap_reduction);
+    CHECK(job.sharding.kind == DataSharding::Ddp);
+    CHECK(job.sharding.overlap_reduction);
     CHECK(job.pipeline.schedule == "interleaved-1f1b");
     CHECK(job.pipeline.chunks == 2);
     CHECK(job.pipeline.group_size == 0);
@@ -76,7 +76,7 @@ TEST_SUITE("scenario: pipeline of a training run") {
                   "pipeline: {schedule: interleaved-1f1b, chunks: 2, group-size: 8, transfers: blocking, "
                   "scatter-gather: true, split: [2, 1, 1, 1, 1, 1, 1, 0]}"))
             .job;
-    CHECK_FALSE(job.overlap_reduction);
+    CHECK_FALSE(job.sharding.overlap_reduction);
     CHECK(job.pipeline.group_size == 8);
     CHECK(job.pipeline.transfers == pipeline::TransferMode::Blocking);
     CHECK(job.pipeline.scatter_gather);

@@ -63,7 +63,7 @@ TEST_SUITE("scenario: reading") {
     CHECK(job.shape.microbatch == 2);
     CHECK(job.shape.sequence == 2048);
     CHECK(job.gradient_accumulation == 2);  // 64 / (16 · 2)
-    CHECK(job.fsdp.reshard_after_forward);
+    CHECK(job.sharding.fsdp.reshard_after_forward);
   }
 
   TEST_CASE("every word of the format is understood") {
@@ -116,11 +116,11 @@ expect:
     CHECK(job.shape.fusion == Fusion::Eager);
     CHECK(job.shape.attention == AttentionKernels::Unfused);
     CHECK(job.shape.dropout);
-    CHECK(job.fsdp.reduce_precision == Precision::Bf16);
-    CHECK(job.fsdp.forward_prefetch == 0);
-    CHECK(job.fsdp.backward_prefetch == 2);
-    CHECK(job.fsdp.limit_all_gathers == 3);
-    CHECK_FALSE(job.fsdp.reshard_after_forward);
+    CHECK(job.sharding.fsdp.reduce_precision == Precision::Bf16);
+    CHECK(job.sharding.fsdp.forward_prefetch == 0);
+    CHECK(job.sharding.fsdp.backward_prefetch == 2);
+    CHECK(job.sharding.fsdp.limit_all_gathers == 3);
+    CHECK_FALSE(job.sharding.fsdp.reshard_after_forward);
     CHECK(scenario.detail == "full");
     CHECK(scenario.seed == 7);
     REQUIRE(scenario.published.size() == 2);
@@ -243,7 +243,7 @@ TEST_SUITE("scenario: overrides") {
     CHECK(scenario.device.memory.si() == 80e9);
     CHECK(scenario.job.model.layers == 8);
     CHECK(scenario.job.data_parallel == 32);
-    CHECK(scenario.job.fsdp.forward_prefetch == 3);
+    CHECK(scenario.job.sharding.fsdp.forward_prefetch == 3);
   }
 
   TEST_CASE("another kind of fabric takes over the link") {

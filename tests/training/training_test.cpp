@@ -36,7 +36,7 @@ TrainingJob gpt(int tensor, int pipeline, int data, int microbatches) {
   job.pipeline_parallel = pipeline;
   job.data_parallel = data;
   job.gradient_accumulation = microbatches;
-  job.sharding = DataSharding::Ddp;
+  job.sharding.kind = DataSharding::Ddp;
   return job;
 }
 
@@ -240,7 +240,7 @@ TEST_SUITE("training step") {
     job.pipeline.schedule = "interleaved-1f1b";
     job.pipeline.chunks = 2;
     const Seconds overlapped = simulate(job).step_time;
-    job.overlap_reduction = false;
+    job.sharding.overlap_reduction = false;
     CHECK(overlapped < simulate(job).step_time);
   }
 

@@ -12,11 +12,42 @@ struct Tensors {
   double input, residual_sum;
   double norms;             // their outputs, and what eager autograd keeps besides
   double masks;             // of the dropouts after attention and MLP
+  double latents;           // compressed vectors, before and after their norms
   double attention_inputs;  // q, k, v as attention reads them
   double core;  // flash: row statistics; unfused: probabilities before and after dropout, and its mask
   double attention_output;
-  double mlp;  // between the products
+  double inner;       // of the MLP: gate and up, or what GeLU reads; eager: and silu(gate)
+  double inner_last;  // what its last product reads
+
+  [[nodiscard]] double sum() const {
+    return input + residual_sum + norms + masks + latents + attention_inputs + core + attention_output +
+           inner + inner_last;
+  }
 };
+
+/// Of a norm, an element: what the products read of it; eager autograd keeps each RMSNorm's fp32 input and both of
+/// its outputs.
+double norm_bytes(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const bool eager = model.norm == Norm::Rms && shape.fusion == Fusion::Eager;
+  if (!eager) return s.kept_input();
+  return Fp32 + (s.frozen ? 0 : s.e) + s.kept_input();
+}
+
+/// Latent attention: each compressed vector as its norm reads it, and as the product does; of the rank's own tokens.
+double latent_bytes(const Slice& s, const ModelSpec& model) {
+  if (!model.latent) return 0;
+  const double ranks = model.latent->query_rank + model.latent->key_value_rank;
+  return s.outer_tokens * ranks * (s.e + s.kept_input());
+}
+
+/// Flash attention's backward reads it in the precision of compute; the product's gradient may have a copy in its own,
+/// and a second one where ranks have exchanged it.
+double output_bytes(const Slice& s, const TrainingShape& shape) {
+  if (shape.attention == AttentionKernels::Unfused) return s.kept_input();
+  const bool exchanged = s.c > 1 && shape.context_exchange == ContextExchange::AllToAll;
+  const bool copied = s.kept_input() != s.e || exchanged;
+  return s.e + (copied ? s.kept_input() : 0);
+}
 
 Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const bool eager = shape.fusion == Fusion::Eager;
@@ -26,57 +57,69 @@ Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& 
   const double scores = s.sequences * s.heads * s.sequence * s.sequence;
   Tensors bytes{};
   bytes.input = bytes.residual_sum = e * s.outer();
-  // Eager autograd keeps each RMSNorm's fp32 input and both of its outputs.
-  bytes.norms = 2 * s.outer() * (model.norm == Norm::Rms && eager ? Fp32 + 2 * e : e);
+  bytes.norms = 2 * s.outer() * norm_bytes(s, model, shape);
   bytes.masks = shape.dropout ? 2 * s.outer() * Mask : 0;
-  bytes.attention_inputs = e * s.tokens * (s.query + 2 * (s.repeats_kv ? s.query : s.kv));
+  bytes.latents = latent_bytes(s, model);
+  bytes.attention_inputs =
+      e * s.tokens * (s.query + (s.repeats_kv ? s.query + s.context : s.key + s.value));
   bytes.core = shape.attention == AttentionKernels::Flash ? Fp32 * s.tokens * s.heads
                                                           : scores * (e + (shape.dropout ? Mask + e : 0));
-  bytes.attention_output = e * s.tokens * s.query;
-  // SwiGLU: gate, up, their product, eager: silu(gate). GeLU: its input and output.
-  bytes.mlp = e * s.tokens * s.ffn * (gated ? (eager ? 4 : 3) : 2);
+  bytes.attention_output = s.tokens * s.context * output_bytes(s, shape);
+  bytes.inner = e * s.tokens * s.ffn * (gated ? (eager ? 3 : 2) : 1);
+  bytes.inner_last = s.tokens * s.ffn * s.kept_input();
   return bytes;
-}
-
-double sum(const Tensors& bytes) {
-  return bytes.input + bytes.residual_sum + bytes.norms + bytes.masks + bytes.attention_inputs + bytes.core +
-         bytes.attention_output + bytes.mlp;
 }
 
 /// What a compiler makes again from other tensors, being cheap: outputs of RMSNorm, and the product gate ·
 /// up.
 double cheap(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
-  if (shape.fusion == Fusion::Eager) return 0;
+  if (shape.fusion == Fusion::Eager || s.megatron) return 0;
   return (model.norm == Norm::Rms ? bytes.norms : 0) +
-         (model.activation == Activation::Swiglu ? s.e * s.tokens * s.ffn : 0);
+         (model.activation == Activation::Swiglu ? bytes.inner_last : 0);
 }
 
 /// Gradients alive together at the widest point of backward: after that of silu(gate) · up or of GeLU, or
-/// before that of unfused attention's softmax.
+/// before that of unfused attention's softmax. Keys and values gathered from the ranks that share a sequence are
+/// there with their gradients.
 double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const double inner = model.activation == Activation::Swiglu ? 3 : 2;
   const double mlp = s.e * s.tokens * (inner * s.ffn + 2 * s.hidden);
-  if (shape.attention == AttentionKernels::Flash) return mlp;
-  const double scores = s.sequences * s.heads * s.sequence * s.sequence;
-  return std::max(mlp, s.e * (2 * scores + s.tokens * (s.query + s.hidden)));
+  const double outputs = s.query + s.hidden;
+  double core = 0;
+  if (shape.attention == AttentionKernels::Unfused)
+    core = s.e * (2 * s.sequences * s.heads * s.sequence * s.sequence + s.tokens * outputs);
+  else if (s.c > 1 && shape.context_exchange == ContextExchange::AllGather)
+    core = s.e * s.tokens * (2 * s.c * (s.key + s.value) + outputs);
+  return std::max(mlp, core);
 }
 
 /// From I to W: of every product its input and the gradient of its output, of all tokens; of an RMSNorm its
 /// normalised input and the gradient of its output (LayerNorm's weight has its gradient in I).
 double for_weight(const Slice& s, const ModelSpec& model) {
+  if (s.frozen) return 0;
   const double inner = model.activation == Activation::Swiglu ? 2 : 1;
-  const double inputs = 2 * s.hidden + s.query + s.ffn;
-  const double output_gradients = s.query + 2 * s.kv + s.hidden + inner * s.ffn + s.hidden;
+  double inputs = 2 * s.hidden + s.context + s.ffn;
+  double output_gradients = s.query + s.key + s.value + s.hidden + inner * s.ffn + s.hidden;
+  if (model.latent) {
+    const double pair = model.latent->key_value_rank, rank = model.latent->query_rank;
+    inputs += rank + pair;
+    output_gradients += rank + pair + model.latent->rotary_size;
+  }
   const double norms = model.norm == Norm::Rms ? 2 * 2 * s.outer() : 0;
   return s.e * (s.tokens * (inputs + output_gradients) + norms);
 }
 
+/// Width of the MLP's first product, where gate and up are one or GeLU's input.
+double first_product(const Slice& s, const ModelSpec& model) {
+  return s.one_projection && model.activation == Activation::Swiglu ? 2 * s.ffn : s.ffn;
+}
+
 /// Kept under SelectiveOp, besides the layer's input: outputs of every second product, and attention's. Eager
 /// checkpointing also stores the output of the last product, which no gradient needs.
-double kept_products(const Tensors& bytes, const Slice& s, const TrainingShape& shape) {
-  const double projected = s.query + (s.one_projection ? 2 : 1) * s.kv;
+double kept_products(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const double projected = s.query + (s.one_projection ? s.key : 0) + s.value;
   const double last = shape.fusion == Fusion::Eager ? s.hidden : 0;
-  return s.e * s.tokens * (projected + s.ffn + last) + bytes.core + bytes.attention_output;
+  return s.e * s.tokens * (projected + first_product(s, model) + last) + bytes.core + bytes.attention_output;
 }
 
 /// Made again under SelectiveOp. q, k and v as attention reads them are the kept outputs where they are one
@@ -84,9 +127,23 @@ double kept_products(const Tensors& bytes, const Slice& s, const TrainingShape& 
 double remade(const Tensors& bytes, const Slice& s, const ModelSpec& model) {
   const bool read_as_made = s.one_projection && model.position == Position::Learned && !s.repeats_kv;
   const double attention_inputs = read_as_made ? 0 : bytes.attention_inputs;
-  const double key = s.one_projection ? 0 : s.e * s.tokens * s.kv;
-  return bytes.norms + bytes.residual_sum + bytes.masks + attention_inputs + key + bytes.mlp -
-         s.e * s.tokens * s.ffn;
+  const double key = s.one_projection ? 0 : s.e * s.tokens * s.key;
+  return bytes.norms + bytes.residual_sum + bytes.masks + attention_inputs + key + bytes.inner +
+         bytes.inner_last - s.e * s.tokens * first_product(s, model);
+}
+
+/// What the named modules free, of what is `again` made anyway.
+double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const RecomputedModules& modules = shape.modules;
+  const double again = cheap(bytes, s, model, shape);
+  const bool norms_again = again > 0 && model.norm == Norm::Rms;
+  const bool last_again = again > 0 && model.activation == Activation::Swiglu;
+  double sum = again;
+  if (modules.norms && !norms_again) sum += bytes.norms;
+  if (modules.core) sum += bytes.core;
+  if ((modules.activation || modules.mlp) && !last_again) sum += bytes.inner_last;
+  if (modules.mlp) sum += bytes.inner;
+  return sum;
 }
 
 }  // namespace
@@ -94,7 +151,7 @@ double remade(const Tensors& bytes, const Slice& s, const ModelSpec& model) {
 LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape) {
   const Slice s(model, shape);
   const Tensors bytes = tensors_of(s, model, shape);
-  const double all = sum(bytes), again = cheap(bytes, s, model, shape);
+  const double all = bytes.sum(), again = cheap(bytes, s, model, shape);
   const double widest = gradients(s, model, shape), weight = for_weight(s, model);
   switch (shape.recompute) {
     case Recompute::None:
@@ -102,9 +159,13 @@ LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& 
     case Recompute::Selective:
       return {all - again - bytes.core, again + bytes.core, widest, weight};
     case Recompute::SelectiveOp:
-      return {bytes.input + kept_products(bytes, s, shape), remade(bytes, s, model), widest, weight};
+      return {bytes.input + kept_products(bytes, s, model, shape), remade(bytes, s, model), widest, weight};
     case Recompute::Full:
       return {bytes.input, all - bytes.input, widest, weight};
+    case Recompute::Modules: {
+      const double gone = freed(bytes, s, model, shape);
+      return {all - gone, gone, widest, weight};
+    }
   }
   return {};
 }

@@ -11,6 +11,7 @@ Bytes size_of(Precision precision) {
     case Precision::Bf16:
       return Bytes(2);
     case Precision::Fp8:
+    case Precision::Fp8Block:
     case Precision::Int8:
       return Bytes(1);
     case Precision::Fp4:
@@ -38,10 +39,10 @@ double parameter_count(const ModelSpec& model) {
 }
 
 Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens) {
-  const double query = static_cast<double>(model.heads) * model.head_dim();
-  const double matrices = model.layers * transformer::matrix_parameters(model) +
-                          static_cast<double>(model.vocabulary) * model.hidden;
-  const double attention = static_cast<double>(model.layers) * query * static_cast<double>(sequence);
+  const double widths = static_cast<double>(model.heads) * (model.head_dim() + model.value_dim()) / 2;
+  const double head = model.output_projection ? static_cast<double>(model.vocabulary) * model.hidden : 0;
+  const double matrices = model.layers * transformer::matrix_parameters(model) + head;
+  const double attention = static_cast<double>(model.layers) * widths * static_cast<double>(sequence);
   return Flop(6 * tokens * (matrices + attention));
 }
 

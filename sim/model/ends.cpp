@@ -7,8 +7,9 @@ namespace {
 
 /// Rows looked up in a table; backward clears the table's gradient and adds the rows.
 Step look_up(const Slice& s, double rows, double elements, const std::vector<double>& forward) {
-  Step step{.forward = elementwise(s.precision, elements, forward),
-            .weight = elementwise(s.precision, rows * s.hidden, {s.e})};
+  Step step{.forward = elementwise(s.precision, elements, forward)};
+  if (s.frozen) return step;
+  step.weight = elementwise(s.precision, rows * s.hidden, {s.e});
   append(step.weight, elementwise(s.precision, elements, {3 * s.e}));
   return step;
 }
@@ -38,7 +39,7 @@ Step loss(const Slice& s) {
 }
 
 /// Cross-entropy of logits cut by vocabulary (Megatron-LM's vocab_parallel_cross_entropy): largest, chosen
-/// logit and sum of exponentials are each agreed upon by an all-reduce.
+/// logit and sum of exponentials are each agreed upon by an all-reduce, where there is more than one rank.
 std::vector<Step> parallel_loss(const Slice& s) {
   const double logits = s.tokens * s.vocabulary;
   const auto passes = [logits](const std::vector<double>& bytes) {
@@ -55,16 +56,39 @@ std::vector<Step> parallel_loss(const Slice& s) {
   return {largest, chosen, sum, softmax};
 }
 
-std::vector<Step> head_steps(const Slice& s, const ModelSpec& model) {
-  std::vector<Step> steps{norm(s, model, Fusion::Eager, 1, false, model.norm == Norm::Rms),
-                          enter(s, "head", Again::No), linear(s, s.hidden, s.vocabulary, Again::No),
-                          gather_again(s, "head")};
-  if (s.t == 1) {
+/// Nothing outside the layers is computed again.
+TrainingShape kept(TrainingShape shape) {
+  shape.recompute = Recompute::None;
+  return shape;
+}
+
+/// Whether the loss is Megatron-LM's.
+bool cut_by_vocabulary(const Slice& s) {
+  return s.megatron || s.t > 1;
+}
+
+std::vector<Step> head_steps(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const Fusion fusion = s.megatron ? shape.fusion : Fusion::Eager;
+  std::vector<Step> steps{norm(s, model, fusion, 1, false, model.norm == Norm::Rms)};
+  if (!model.output_projection) return steps;
+  for (const Step& step :
+       {enter(s, s.hidden, "head", Again::No), plain_linear(s, s.tokens, s.hidden, s.vocabulary, Again::No),
+        gather_again(s, s.hidden, "head")})
+    steps.push_back(step);
+  if (!cut_by_vocabulary(s)) {
     steps.push_back(loss(s));
   } else {
     for (const Step& step : parallel_loss(s)) steps.push_back(step);
   }
   return steps;
+}
+
+/// Of the final norm, an element: its input and what the projection reads; eager RMSNorm keeps its input in fp32 and
+/// both of its outputs.
+double final_norm_bytes(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const bool eager = model.norm == Norm::Rms && !(s.megatron && shape.fusion == Fusion::Compiled);
+  const double last = s.frozen || !model.output_projection ? 0 : s.e;
+  return eager ? Fp32 + (s.frozen ? 0 : s.e) + last : s.e + last;
 }
 
 }  // namespace
@@ -75,28 +99,37 @@ using transformer::Slice;
 
 ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
   const Slice s(model, shape);
-  ModuleCost cost = cost_of(transformer::embedding_steps(s, model, shape), Recompute::None);
+  ModuleCost cost = cost_of(transformer::embedding_steps(s, model, shape), transformer::kept(shape));
   cost.parameters = s.vocabulary * s.hidden;
   if (model.position == Position::Learned) cost.parameters += model.max_sequence * s.hidden;
   cost.saved = Bytes(shape.dropout ? s.outer() : 0);  // its mask, a byte an element
-  cost.kept_for_weight = Bytes(s.whole() * s.e);      // the gradient of its output
+  if (shape.frozen) {  // nothing before it, nothing in it that has gradients
+    cost.backward_input.clear();
+    cost.saved = Bytes(0);
+    return cost;
+  }
+  cost.trainable_parameters = cost.parameters;
+  cost.kept_for_weight = Bytes(s.whole() * s.e);  // the gradient of its output
   return cost;
 }
 
 ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   const Slice s(model, shape);
-  const double logits = s.tokens * s.vocabulary;
+  const double logits = model.output_projection ? s.tokens * s.vocabulary : 0;
   const bool rms = model.norm == Norm::Rms;
-  ModuleCost cost = cost_of(transformer::head_steps(s, model), Recompute::None);
-  cost.parameters = s.hidden * (rms ? 1 : 2) + (model.tied_embedding ? 0.0 : s.vocabulary * s.hidden);
-  // Kept: the norm's input (RMSNorm: in fp32) and its outputs; softmax or its logarithm in fp32; PyTorch: and
-  // the logits themselves, whose block a caching allocator holds until their gradient takes it. Megatron-LM
-  // frees them (Korthikanti et al., section 4.3: 4sbh(1 + V/h)/t). During backward: two more gradients in
-  // fp32, or one cast.
-  const bool one_rank = s.t == 1;
-  cost.saved = Bytes(s.outer() * (rms ? Fp32 + 2 * s.e : 2 * s.e) + logits * (one_rank ? Fp32 + s.e : Fp32));
-  cost.transient = Bytes(logits * (one_rank ? 2 * Fp32 : s.e));
-  cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
+  ModuleCost cost = cost_of(transformer::head_steps(s, model, shape), transformer::kept(shape));
+  const bool own_projection = model.output_projection && !model.tied_embedding;
+  cost.parameters = s.hidden * (rms ? 1 : 2) + (own_projection ? s.vocabulary * s.hidden : 0.0);
+  cost.trainable_parameters = shape.frozen ? 0 : cost.parameters;
+  // Kept: the norm's input and its outputs; softmax or its logarithm in fp32; PyTorch: and the logits themselves,
+  // whose block a caching allocator holds until their gradient takes it. Megatron-LM frees them (Korthikanti et al.,
+  // section 4.3: 4sbh(1 + V/h)/t). During backward: two more gradients in fp32, or one cast.
+  const bool freed = transformer::cut_by_vocabulary(s);
+  cost.saved = Bytes(s.outer() * transformer::final_norm_bytes(s, model, shape) +
+                     logits * (freed ? Fp32 : Fp32 + s.e));
+  cost.transient = Bytes(logits * (freed ? s.e : 2 * Fp32));
+  if (!shape.frozen)
+    cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
   return cost;
 }
 

@@ -1,64 +1,60 @@
-// The collectives of tensor parallelism, and segments between them.
+// The collectives of tensor parallelism.
 #include <fmt/format.h>
-
-#include <utility>
 
 #include "sim/model/steps.hpp"
 
 namespace syncline::transformer {
 namespace {
 
-LayerCollective collective(CollectiveKind kind, double bytes, std::string_view part, bool awaited = true) {
-  return {LayerGroup::Tensor, kind, Bytes(bytes), fmt::format("{}-{}", name_of(kind), part), awaited};
+/// Of a stream `width` wide, of all tokens.
+LayerCollective of_stream(const Slice& slice, double width, CollectiveKind kind, std::string_view part,
+                          bool awaited = true) {
+  return collective(LayerGroup::Tensor, kind, slice.tokens * width * slice.e, part, awaited);
 }
 
-/// Of the residual stream of all tokens.
-LayerCollective of_stream(const Slice& slice, CollectiveKind kind, std::string_view part,
-                           bool awaited = true) {
-  return collective(kind, slice.whole() * slice.e, part, awaited);
-}
-
-/// Gathers kernels until a collective ends the segment.
-class Segments {
- public:
-  void add(const std::vector<Kernel>& kernels) { append(open_, kernels); }
-  void add(const std::optional<LayerCollective>& then) {
-    if (then) done_.push_back({std::exchange(open_, {}), then});
-  }
-  std::vector<Segment> take() {
-    if (!open_.empty()) done_.push_back({std::move(open_), {}});
-    return std::move(done_);
-  }
-
- private:
-  std::vector<Segment> done_;
-  std::vector<Kernel> open_;
-};
-
-bool runs_again(Again again, Recompute recompute) {
-  switch (recompute) {
+bool runs_again(const Step& step, const TrainingShape& shape) {
+  switch (shape.recompute) {
     case Recompute::None:
       return false;
     case Recompute::Selective:
-      return again == Again::Core;
+      return step.again == Again::Core;
     case Recompute::SelectiveOp:
-      return again == Again::Op;
+      return step.again == Again::Op;
     case Recompute::Full:
       return true;
+    case Recompute::Modules:
+      break;
+  }
+  const RecomputedModules& modules = shape.modules;
+  if (step.again == Again::Core) return modules.core;
+  switch (step.part) {
+    case Part::Norm:
+      return modules.norms;
+    case Part::Activation:
+      return modules.activation || modules.mlp;
+    case Part::Mlp:
+      return modules.mlp;
+    case Part::Other:
+      break;
   }
   return false;
 }
 
 }  // namespace
 
-Step enter(const Slice& slice, std::string_view part, Again again) {
+LayerCollective collective(LayerGroup group, CollectiveKind kind, double bytes, std::string_view part,
+                           bool awaited) {
+  return {group, kind, Bytes(bytes), fmt::format("{}-{}", name_of(kind), part), awaited};
+}
+
+Step enter(const Slice& slice, double width, std::string_view part, Again again) {
   Step step{.again = again};
   if (slice.t == 1) return step;
   if (slice.sequence_parallel) {
-    step.after_forward = of_stream(slice, CollectiveKind::AllGather, part);
-    step.before_backward = of_stream(slice, CollectiveKind::ReduceScatter, part);
+    step.after_forward = of_stream(slice, width, CollectiveKind::AllGather, part);
+    step.before_backward = of_stream(slice, width, CollectiveKind::ReduceScatter, part);
   } else {
-    step.before_backward = of_stream(slice, CollectiveKind::AllReduce, part);
+    step.before_backward = of_stream(slice, width, CollectiveKind::AllReduce, part);
   }
   return step;
 }
@@ -67,43 +63,43 @@ Step leave(const Slice& slice, std::string_view part, Again again) {
   Step step{.again = again};
   if (slice.t == 1) return step;
   if (slice.sequence_parallel) {
-    step.after_forward = of_stream(slice, CollectiveKind::ReduceScatter, part);
-    step.before_backward = of_stream(slice, CollectiveKind::AllGather, part);
+    step.after_forward = of_stream(slice, slice.hidden, CollectiveKind::ReduceScatter, part);
+    step.before_backward = of_stream(slice, slice.hidden, CollectiveKind::AllGather, part);
   } else {
-    step.after_forward = of_stream(slice, CollectiveKind::AllReduce, part);
+    step.after_forward = of_stream(slice, slice.hidden, CollectiveKind::AllReduce, part);
   }
   return step;
 }
 
-Step gather_again(const Slice& slice, std::string_view part) {
+Step gather_again(const Slice& slice, double width, std::string_view part) {
   Step step{.again = Again::No};
-  if (slice.sequence_parallel)
-    step.before_backward = of_stream(slice, CollectiveKind::AllGather, fmt::format("{}-input", part), false);
+  if (slice.sequence_parallel && !slice.frozen)
+    step.before_backward =
+        of_stream(slice, width, CollectiveKind::AllGather, fmt::format("{}-input", part), false);
   return step;
 }
 
-LayerCollective all_reduce_of_tokens(const Slice& slice, std::string_view part) {
-  return collective(CollectiveKind::AllReduce, slice.tokens * Fp32, part);
+std::optional<LayerCollective> all_reduce_of_tokens(const Slice& slice, std::string_view part) {
+  if (slice.t == 1) return std::nullopt;
+  return collective(LayerGroup::Tensor, CollectiveKind::AllReduce, slice.tokens * Fp32, part);
 }
 
-ModuleCost cost_of(const std::vector<Step>& steps, Recompute recompute) {
-  Segments forward, again, input;
+ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape) {
+  std::vector<Piece> forward, again, input;
   ModuleCost cost;
   for (const Step& step : steps) {
-    forward.add(step.forward);
-    forward.add(step.after_forward);
-    if (!runs_again(step.again, recompute)) continue;
-    again.add(step.forward);
-    again.add(step.after_forward);
+    const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens}, {{}, step.after_forward, false}};
+    forward.insert(forward.end(), pieces.begin(), pieces.end());
+    if (runs_again(step, shape)) again.insert(again.end(), pieces.begin(), pieces.end());
   }
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    input.add(step->before_backward);
-    input.add(step->input);
+    input.push_back({{}, step->before_backward, false});
+    input.push_back({step->input, {}, step->by_tokens});
     append(cost.backward_weight, step->weight);
   }
-  cost.forward = forward.take();
-  cost.recompute = again.take();
-  cost.backward_input = input.take();
+  cost.forward = join(std::move(forward), shape.tensor_chunks);
+  cost.recompute = join(std::move(again), shape.tensor_chunks);
+  cost.backward_input = join(std::move(input), shape.tensor_chunks);
   return cost;
 }
 

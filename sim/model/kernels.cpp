@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sim/core/error.hpp"
 #include "sim/model/steps.hpp"
 
@@ -6,23 +8,44 @@ namespace syncline::transformer {
 Slice::Slice(const ModelSpec& model, const TrainingShape& shape)
     : precision(shape.compute),
       e(size_of(shape.compute).si()),
+      linear(shape.linear.value_or(shape.compute)),
+      scaling(shape.scaling),
       t(shape.tensor_parallel),
+      c(shape.context_parallel),
       sequence_parallel(shape.sequence_parallel && shape.tensor_parallel > 1),
+      megatron(implementation_of(model, shape) == Implementation::Megatron),
+      frozen(shape.frozen),
+      weight_gradients(shape.weight_gradients),
       sequence(static_cast<double>(shape.sequence)),
       sequences(static_cast<double>(shape.microbatch)),
-      tokens(static_cast<double>(shape.tokens())),
+      tokens(static_cast<double>(shape.tokens()) / c),
       outer_tokens(sequence_parallel ? tokens / t : tokens),
       hidden(model.hidden),
       heads(static_cast<double>(model.heads) / t),
       query(heads * model.head_dim()),
-      kv(static_cast<double>(model.kv_heads) / t * model.head_dim()),
+      key(static_cast<double>(model.kv_heads) / t * model.head_dim()),
+      value(static_cast<double>(model.kv_heads) / t * model.value_dim()),
+      context(heads * model.value_dim()),
       ffn(static_cast<double>(model.ffn) / t),
       vocabulary(static_cast<double>(model.vocabulary) / t),
-      repeats_kv(model.heads != model.kv_heads),
-      one_projection(model.norm == Norm::Layer) {
-  SYNCLINE_CHECK(t >= 1, "at least one rank");
+      repeats_kv(model.heads != model.kv_heads && !megatron && c == 1),
+      one_projection(megatron) {
+  SYNCLINE_CHECK(t >= 1 && c >= 1, "at least one rank");
   for (const int whole : {model.heads, model.kv_heads, model.ffn, model.vocabulary})
     SYNCLINE_CHECK(whole % t == 0, "heads, ffn and vocabulary divide among the tensor-parallel ranks");
+  SYNCLINE_CHECK(!model.latent || model.kv_heads == model.heads, "latent attention has a key for every head");
+  SYNCLINE_CHECK(c == 1 || shape.sequence % (2 * c) == 0, "a sequence divides into two chunks a rank");
+}
+
+bool Slice::narrow() const {
+  return size_of(linear).si() < 2;
+}
+
+double Slice::operand() const {
+  const double bytes = std::min(e, size_of(linear).si());
+  if (!narrow() || scaling != Scaling::Block) return bytes;
+  // fp32 for 128 numbers, or one byte for 32; one byte for 16 of NVFP4.
+  return bytes + (linear == Precision::Fp4 ? 1.0 / 16 : 1.0 / 32);
 }
 
 Kernel gemm(Precision precision, double m, double n, double k, double batch) {

@@ -5,81 +5,176 @@
 namespace syncline::transformer {
 namespace {
 
-/// x + dropout(attention(norm(x)) Wₒ + bias).
-void add_attention(std::vector<Step>& steps, const Slice& s, const ModelSpec& model,
-                   const TrainingShape& shape) {
-  const int products = s.one_projection ? 1 : 3;
-  steps.push_back(norm(s, model, shape.fusion, products, false, true));
-  steps.push_back(enter(s, "attention", s.one_projection ? Again::No : Again::Op));
-  steps.push_back(gradient_sum(s, model, shape.fusion, products));
-  if (s.one_projection) {
-    steps.push_back(linear(s, s.hidden, s.query + 2 * s.kv, Again::No));
-  } else {
-    steps.push_back(linear(s, s.hidden, s.query, Again::No));
-    steps.push_back(linear(s, s.hidden, s.kv, Again::Op));
-    steps.push_back(linear(s, s.hidden, s.kv, Again::No));
-  }
-  steps.push_back(gather_again(s, "attention"));
-  if (model.bias) steps.push_back(add_bias(s, s.tokens * (s.query + 2 * s.kv)));
-  // Gradients of q, k and v are put together for the one product that made them.
-  if (s.one_projection)
-    steps.push_back({.input = elementwise(s.precision, s.tokens * (s.query + 2 * s.kv), {2 * s.e})});
-  if (model.position == Position::Rotary) steps.push_back(rotary(s));
-  steps.push_back(repeat_kv(s));
-  steps.push_back(attention(s, shape));
-  steps.push_back(linear(s, s.query, s.hidden, Again::Op));
-  steps.push_back(leave(s, "attention", Again::Op));
-  steps.push_back(residual(s, model, shape, Again::Op));
-}
+/// A layer's steps as they come.
+class Layer {
+ public:
+  Layer(const ModelSpec& model, const TrainingShape& shape) : model_(model), shape_(shape), s_(model, shape) {}
 
-/// x + dropout(activation(norm(x) W₁) W₂ + bias).
-void add_mlp(std::vector<Step>& steps, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
-  const bool gated = model.activation == Activation::Swiglu;
-  const int products = gated ? 2 : 1;
-  steps.push_back(norm(s, model, shape.fusion, products, true, true));
-  steps.push_back(enter(s, "mlp", gated ? Again::Op : Again::No));
-  steps.push_back(gradient_sum(s, model, shape.fusion, products));
-  steps.push_back(linear(s, s.hidden, s.ffn, Again::No));
-  if (gated) steps.push_back(linear(s, s.hidden, s.ffn, Again::Op));
-  steps.push_back(gather_again(s, "mlp"));
-  if (gated && model.bias) steps.push_back(add_bias(s, s.tokens * 2 * s.ffn));
-  steps.push_back(activation(s, model, shape.fusion));
-  steps.push_back(linear(s, s.ffn, s.hidden, Again::No));
-  steps.push_back(leave(s, "mlp", Again::No));
-  steps.push_back(residual(s, model, shape, Again::No));
-}
+  std::vector<Step> run() {
+    if (model_.latent)
+      project_latent();
+    else
+      project();
+    attend();
+    add_mlp();
+    return std::move(steps_);
+  }
+
+ private:
+  void add(Step step) { steps_.push_back(std::move(step)); }
+  void add_in(Part part, Step step) {
+    step.part = part;
+    add(std::move(step));
+  }
+
+  /// q, k and v of norm(x).
+  void project() {
+    const Slice& s = s_;
+    const int products = s.one_projection ? 1 : 3;
+    const double both = s.key + s.value;
+    add(norm(s, model_, shape_.fusion, products, false, true));
+    add(enter(s, s.hidden, "attention", s.one_projection ? Again::No : Again::Op));
+    add(gradient_sum(s, model_, shape_.fusion, products));
+    if (s.one_projection) {
+      add(linear(s, s.tokens, s.hidden, s.query + both, Again::No));
+    } else {
+      add(linear(s, s.tokens, s.hidden, s.query, Again::No));
+      add(linear(s, s.tokens, s.hidden, s.key, Again::Op));
+      add(linear(s, s.tokens, s.hidden, s.value, Again::No));
+    }
+    add(gather_again(s, s.hidden, "attention"));
+    if (model_.bias) add(add_bias(s, s.tokens * (s.query + both)));
+    // Gradients of q, k and v are put together for the one product that made them.
+    if (s.one_projection) add({.input = elementwise(s.precision, s.tokens * (s.query + both), {2 * s.e})});
+    if (model_.position == Position::Rotary) add(rotary(s, shape_.fusion, s.query, s.key));
+    add(repeat_kv(s));
+  }
+
+  /// q of a compressed vector, k and v of another, each with a norm of its own. The compressing products are held
+  /// whole by all ranks, each for its own tokens of the residual stream; what they make is gathered. The key's rotary
+  /// part is made with the compressed vector, for all heads. Megatron-LM's MLASelfAttention.
+  void project_latent() {
+    const Slice& s = s_;
+    const LatentAttention& latent = *model_.latent;
+    const double pair = latent.key_value_rank, rotated = latent.rotary_size;
+    const double own_keys = s.heads * latent.plain_size;
+    add(norm(s, model_, shape_.fusion, 2, false, true));
+    add({.input = elementwise(s.precision, s.outer(), {3 * s.e})});  // sum of the gradients of q's way and k's
+    if (latent.query_rank > 0) {
+      add(uncut(linear(s, s.outer_tokens, s.hidden, latent.query_rank, Again::No)));
+      expand("query", latent.query_rank, latent.query_rank, s.query);
+    } else {
+      add(enter(s, s.hidden, "attention", Again::No));
+      add(linear(s, s.tokens, s.hidden, s.query, Again::No));
+      add(gather_again(s, s.hidden, "attention"));
+    }
+    add(uncut(linear(s, s.outer_tokens, s.hidden, pair + rotated, Again::No)));
+    expand("key-value", pair, pair + rotated, own_keys + s.context);
+    add(rotary(s, shape_.fusion, s.heads * rotated, rotated));
+    // Both parts of queries and keys side by side, and values apart from keys.
+    const std::vector<Kernel> copy =
+        elementwise(s.precision, s.tokens * (s.query + s.key + s.value), {2 * s.e});
+    add({.forward = copy, .input = copy});
+  }
+
+  /// A norm over the compressed vector, its gathering with what rides along, and the product by columns.
+  void expand(std::string_view part, double rank, double gathered, double out) {
+    add(latent_norm(s_, rank));
+    add(enter(s_, gathered, part, Again::No));
+    add(linear(s_, s_.tokens, rank, out, Again::No));
+    add(gather_again(s_, rank, part));
+  }
+
+  /// Not beside a collective: of the rank's own tokens.
+  static Step uncut(Step step) {
+    step.by_tokens = false;
+    return step;
+  }
+
+  /// x + dropout(attention(q, k, v) Wₒ + bias).
+  void attend() {
+    for (Step& step : attention(s_, shape_)) add(std::move(step));
+    add(linear(s_, s_.tokens, s_.context, s_.hidden, Again::Op));
+    add(leave(s_, "attention", Again::Op));
+    add(residual(s_, model_, shape_, Again::Op));
+  }
+
+  /// x + dropout(activation(norm(x) W₁) W₂ + bias).
+  void add_mlp() {
+    const Slice& s = s_;
+    const bool gated = model_.activation == Activation::Swiglu;
+    const int products = gated && !s.one_projection ? 2 : 1;
+    const double inner = (gated ? 2 : 1) * s.ffn;
+    add(norm(s, model_, shape_.fusion, products, true, true));
+    add_in(Part::Mlp, enter(s, s.hidden, "mlp", products == 2 ? Again::Op : Again::No));
+    add_in(Part::Mlp, gradient_sum(s, model_, shape_.fusion, products));
+    for (int i = 0; i < products; ++i)
+      add_in(Part::Mlp, linear(s, s.tokens, s.hidden, inner / products, i == 0 ? Again::No : Again::Op));
+    add_in(Part::Mlp, gather_again(s, s.hidden, "mlp"));
+    if (gated && model_.bias) add_in(Part::Mlp, add_bias(s, s.tokens * 2 * s.ffn));
+    add(activation(s, model_, shape_.fusion));
+    add_in(Part::Mlp, linear(s, s.tokens, s.ffn, s.hidden, Again::No));
+    add_in(Part::Mlp, leave(s, "mlp", Again::No));
+    add(residual(s, model_, shape_, Again::No));
+  }
+
+  const ModelSpec& model_;
+  const TrainingShape& shape_;
+  Slice s_;
+  std::vector<Step> steps_;
+};
 
 /// Norms, biases and matrices on one rank.
 double parameters(const Slice& s, const ModelSpec& model) {
   const bool gated = model.activation == Activation::Swiglu;
-  const double norms = 2 * s.hidden * (model.norm == Norm::Layer ? 2 : 1);
-  const double biases = model.bias ? s.query + 2 * s.kv + s.hidden + (gated ? 2 : 1) * s.ffn + s.hidden : 0;
-  return matrix_parameters(model) / s.t + norms + biases;
+  const double latent = model.latent ? model.latent->query_rank + model.latent->key_value_rank : 0;
+  const double norms = (2 * s.hidden + latent) * (model.norm == Norm::Layer ? 2 : 1);
+  const double biases =
+      model.bias ? s.query + s.key + s.value + s.hidden + (gated ? 2 : 1) * s.ffn + s.hidden : 0;
+  const double replicated = replicated_parameters(model);
+  return (matrix_parameters(model) - replicated) / s.t + replicated + norms + biases;
+}
+
+double projection_parameters(const ModelSpec& model) {
+  const double hidden = model.hidden, heads = model.heads;
+  const double query = heads * model.head_dim(), context = heads * model.value_dim();
+  if (!model.latent) return hidden * (2 * query + 2 * model.kv_heads * model.head_dim());
+  const LatentAttention& latent = *model.latent;
+  const double of_query = latent.query_rank > 0 ? latent.query_rank * query : hidden * query;
+  const double of_key_value = latent.key_value_rank * (heads * latent.plain_size + context);
+  return replicated_parameters(model) + of_query + of_key_value + context * hidden;
 }
 
 }  // namespace
 
 std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape) {
-  const Slice slice(model, shape);
-  std::vector<Step> steps;
-  add_attention(steps, slice, model, shape);
-  add_mlp(steps, slice, model, shape);
-  return steps;
+  return Layer(model, shape).run();
 }
 
 double matrix_parameters(const ModelSpec& model) {
-  const double hidden = model.hidden, head = model.head_dim();
   const double products = model.activation == Activation::Swiglu ? 3 : 2;
-  return hidden * (2 * model.heads * head + 2 * model.kv_heads * head + products * model.ffn);
+  return projection_parameters(model) + products * model.hidden * model.ffn;
+}
+
+double replicated_parameters(const ModelSpec& model) {
+  if (!model.latent) return 0;
+  const LatentAttention& latent = *model.latent;
+  return static_cast<double>(model.hidden) * (latent.query_rank + latent.key_value_rank + latent.rotary_size);
 }
 
 }  // namespace syncline::transformer
 
 namespace syncline {
 
+Implementation implementation_of(const ModelSpec& model, const TrainingShape& shape) {
+  return shape.implementation.value_or(model.norm == Norm::Layer ? Implementation::Megatron
+                                                                 : Implementation::Torchtitan);
+}
+
 ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape) {
-  ModuleCost cost = transformer::cost_of(transformer::layer_steps(model, shape), shape.recompute);
+  ModuleCost cost = transformer::cost_of(transformer::layer_steps(model, shape), shape);
   cost.parameters = transformer::parameters(transformer::Slice(model, shape), model);
+  cost.trainable_parameters = shape.frozen ? 0 : cost.parameters;
   const transformer::LayerActivations held = transformer::layer_activations(model, shape);
   cost.saved = Bytes(held.kept);
   cost.transient = Bytes(held.recomputed + held.gradients);

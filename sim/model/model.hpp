@@ -30,7 +30,6 @@ struct LatentAttention {
 
 /// Llama-like by default: RMSNorm, rotary embedding, grouped-query attention, SwiGLU. GPT-like: LayerNorm,
 /// learned positions, as many key heads as heads, GeLU, biases, the output projection tied to the embedding.
-/// A model with LayerNorm projects q, k and v in one product, as Megatron-LM; others in three, as torchtitan.
 struct ModelSpec {
   std::string name;
   std::string source;
@@ -46,11 +45,16 @@ struct ModelSpec {
   Activation activation = Activation::Swiglu;
   Position position = Position::Rotary;
   int max_sequence = 0;  // rows of the table of learned positions
-  bool bias = false;     // of the products of a layer
-  bool output_projection = true;             // false: the model ends in its last norm
+  bool bias = false;     // of the products of a layer; not of latent attention
+  bool output_projection = true;            // false: the model ends in its last norm
   std::optional<LatentAttention> latent{};  // in place of grouped-query attention; kv_heads is heads then
 
-  [[nodiscard]] int head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
+  /// Of queries and keys.
+  [[nodiscard]] int head_dim() const {
+    if (latent) return latent->plain_size + latent->rotary_size;
+    return head_size > 0 ? head_size : hidden / heads;
+  }
+  [[nodiscard]] int value_dim() const { return latent ? latent->value_size : head_dim(); }
 };
 
 /// What is computed again before backward instead of being kept.
@@ -66,8 +70,8 @@ struct ModelSpec {
 ///   Modules:     those that are named, each from its own input.
 enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full, Modules };
 
-/// What Recompute::Modules may name. Norms: both norms' outputs. Core: as Selective. Activation: of the MLP, its
-/// output. Mlp: the whole MLP, from its norm's output.
+/// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: both norms' outputs. Core: as
+/// Selective. Activation: of the MLP, its output. Mlp: the whole MLP, from its norm's output.
 struct RecomputedModules {
   bool norms = false, core = false, activation = false, mlp = false;
   friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
@@ -76,8 +80,11 @@ struct RecomputedModules {
 /// How numbers of less than 16 bit get their scales, which costs passes over the operands of each product.
 ///   Tensor:  one scale a tensor from the values before (delayed scaling): the cast only.
 ///   Current: one scale a tensor from its own values: a pass for the largest, then the cast.
-///   Block:   a scale for each 1 × 128 or 128 × 128 block, or each 32 numbers (MX): cast and transposed cast of
-///            each operand.
+///   Block:   a scale for each 1 × 128 block (DeepSeek-V3, arXiv 2412.19437, section 3.3.2; fp32), each 32 numbers
+///            (MX; one byte) or, in fp4, each 16 (NVFP4; one byte): the cast writes them besides.
+/// A cast writes each number and, where both directions need it, its transposed copy. Transformer Engine casts an
+/// input and a weight once, both ways, and keeps the input's copy for the gradient of the weight in place of its 16
+/// bit; torchao keeps the 16 bit and casts again in backward. Copies of weights are not counted as activations.
 enum class Scaling : std::uint8_t { Tensor, Current, Block };
 
 /// How ranks that share a sequence exchange keys and values.
@@ -88,11 +95,24 @@ enum class Scaling : std::uint8_t { Tensor, Current, Block };
 ///              (Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509).
 enum class ContextExchange : std::uint8_t { Ring, AllGather, AllToAll };
 
-/// Elementwise kernels of the layers one by one, or fused. Fused means what torch.compile does of RMSNorm and
-/// SwiGLU, and Megatron-LM's own kernels otherwise: bias + GeLU, bias + dropout + add, scale + mask +
-/// softmax. Embedding, head and loss run eagerly either way, as where each transformer block is compiled for
-/// itself (torchtitan).
+/// Whose layers they are.
+///   Megatron:   Megatron-LM on Transformer Engine. q, k and v are one product, gate and up are one; keys and
+///               values are not copied to all heads; fused norms, rotary embedding, SwiGLU, bias + GeLU, bias +
+///               dropout + add, scale + mask + softmax. All that backward reads is kept: norms keep their input,
+///               products theirs. The loss is cut by vocabulary, softmax kept in fp32, logits given back.
+///   Torchtitan: a product each; rotary embedding by complex numbers; k and v copied. Compiled, what is cheap is
+///               made again: outputs of RMSNorm, and the product gate · up. Embedding, head and loss run eagerly,
+///               as each block is compiled for itself.
+enum class Implementation : std::uint8_t { Megatron, Torchtitan };
+
+/// Elementwise kernels of the layers one by one, or fused as the implementation does.
 enum class Fusion : std::uint8_t { Eager, Compiled };
+
+/// What becomes of a product's gradient of its weights.
+///   Plain: written in the precision of compute; whoever holds the gradients adds them up (FSDP does, in shards).
+///   Added: written so, and added to a sum in fp32 by a pass of its own.
+///   Fused: the product adds to the sum itself (Megatron-LM's gradient accumulation fusion).
+enum class WeightGradients : std::uint8_t { Plain, Added, Fused };
 
 /// Unfused: scores, softmax and dropout of probabilities, and the product with the values each over the whole
 /// square, in memory.
@@ -109,6 +129,8 @@ struct TrainingShape {
   RecomputedModules modules{};  // of Recompute::Modules
   bool frozen = false;          // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
   Fusion fusion = Fusion::Compiled;
+  std::optional<Implementation> implementation{};  // as implementation_of() says where it is not given
+  WeightGradients weight_gradients = WeightGradients::Plain;
   /// t, ranks that share every layer; divides heads, key heads, ffn and vocabulary. Shoeybi et al.,
   /// Megatron-LM, arXiv 1909.08053.
   int tensor_parallel = 1;
@@ -127,6 +149,9 @@ struct TrainingShape {
                          // (flash attention makes its own in registers)
   [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }  // of a microbatch, all ranks
 };
+
+/// As given; else Megatron for a model with LayerNorm, Torchtitan for one with RMSNorm.
+[[nodiscard]] Implementation implementation_of(const ModelSpec& model, const TrainingShape& shape);
 
 /// The ranks that share a layer's weights, or a sequence.
 enum class LayerGroup : std::uint8_t { Tensor, Context };
@@ -150,10 +175,11 @@ struct Segment {
 };
 
 /// One module's part of a step on one rank: in order forward, then recompute, backward_input,
-/// backward_weight. Without tensor parallelism each list has at most one segment, without a collective; none
-/// where there is nothing to do.
+/// backward_weight. Without tensor and context parallelism each list has at most one segment, without a
+/// collective; none where there is nothing to do.
 struct ModuleCost {
-  double parameters = 0;  // count, on this rank
+  double parameters = 0;            // count, on this rank
+  double trainable_parameters = 0;  // of those; 0 where they are frozen
   std::vector<Segment> forward;
   std::vector<Segment> recompute;       // run again before backward
   std::vector<Segment> backward_input;  // gradients of the inputs (I), which the module before waits for
@@ -186,7 +212,8 @@ struct ModuleCost {
 
 /// FLOP of one training step on `tokens` tokens, forward and backward, without recomputation:
 ///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which
-///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention.
+///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention (head size: the
+///   mean of that of queries and that of values).
 /// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their
 /// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens); so do Megatron-LM's papers.
 [[nodiscard]] Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens);

@@ -5,12 +5,27 @@
 namespace syncline::transformer {
 namespace {
 
+/// None where weights are frozen.
+std::vector<Kernel> weight_kernels(const Slice& slice, double elements, const std::vector<double>& bytes) {
+  return slice.frozen ? std::vector<Kernel>{} : elementwise(slice.precision, elements, bytes);
+}
+
 /// LayerNorm is one kernel forward and two backward (for its input, and for its weight and bias, by the same
 /// call).
 Step layer_norm(const Slice& slice, bool residual) {
   const double e = slice.e;
-  std::vector<double> backward{3 * e, 2 * e};
+  std::vector<double> backward{3 * e};
+  if (!slice.frozen) backward.push_back(2 * e);
   if (residual) backward.push_back(3 * e);
+  return {.forward = elementwise(slice.precision, slice.outer(), {2 * e}),
+          .input = elementwise(slice.precision, slice.outer(), backward)};
+}
+
+/// Transformer Engine's: backward makes both gradients in one kernel (sums of the weight's by block aside); then
+/// the residual's is added.
+Step fused_rms_norm(const Slice& slice, bool residual) {
+  const double e = slice.e;
+  const std::vector<double> backward = residual ? std::vector{3 * e, 3 * e} : std::vector{3 * e};
   return {.forward = elementwise(slice.precision, slice.outer(), {2 * e}),
           .input = elementwise(slice.precision, slice.outer(), backward)};
 }
@@ -34,7 +49,7 @@ Step eager_rms_norm(const Slice& slice) {
   const double elements = slice.outer();
   return {.forward = elementwise(slice.precision, elements, forward),
           .input = elementwise(slice.precision, elements, input),
-          .weight = elementwise(slice.precision, elements, weight)};
+          .weight = weight_kernels(slice, elements, weight)};
 }
 
 Step compiled_rms_norm(const Slice& slice, int uses, bool input_at_hand) {
@@ -42,7 +57,7 @@ Step compiled_rms_norm(const Slice& slice, int uses, bool input_at_hand) {
   return {
       .forward = elementwise(slice.precision, elements, {input_at_hand ? e : 2 * e}),
       .input = elementwise(slice.precision, elements, {(3 + uses) * e}),  // x, gradients, the residual's, dx
-      .weight = elementwise(slice.precision, elements, {2 * e})};
+      .weight = weight_kernels(slice, elements, {2 * e})};
 }
 
 Step swiglu(const Slice& slice, Fusion fusion) {
@@ -59,42 +74,51 @@ Step gelu(const Slice& slice, bool bias, Fusion fusion) {
   Step step{.input = elementwise(slice.precision, elements, {3 * e})};
   if (bias && fusion == Fusion::Eager) step.forward = elementwise(slice.precision, elements, {2 * e});
   append(step.forward, elementwise(slice.precision, elements, {2 * e}));
-  if (bias) step.weight = elementwise(slice.precision, elements, {e});
+  if (bias) step.weight = weight_kernels(slice, elements, {e});
   return step;
 }
 
 /// Whether a compiled norm adds up the gradients of what it feeds: not where an exchange stands between.
 bool norm_adds_up(const Slice& slice, const ModelSpec& model, Fusion fusion) {
-  return model.norm == Norm::Rms && fusion == Fusion::Compiled && slice.t == 1;
+  return model.norm == Norm::Rms && fusion == Fusion::Compiled && slice.t == 1 && !slice.megatron;
 }
 
 }  // namespace
 
-Step linear(const Slice& slice, double in, double out, Again again) {
-  return {.forward = {gemm(slice.precision, slice.tokens, out, in)},
-          .input = {gemm(slice.precision, slice.tokens, in, out)},
-          .weight = {gemm(slice.precision, out, in, slice.tokens)},
-          .again = again};
-}
-
 Step add_bias(const Slice& slice, double elements) {
   return {.forward = elementwise(slice.precision, elements, {2 * slice.e}),
-          .weight = elementwise(slice.precision, elements, {slice.e})};
+          .weight = weight_kernels(slice, elements, {slice.e})};
 }
 
 Step norm(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses, bool input_at_hand,
           bool residual) {
-  if (model.norm == Norm::Layer) return layer_norm(slice, residual);
-  if (fusion == Fusion::Eager) return eager_rms_norm(slice);
-  return compiled_rms_norm(slice, norm_adds_up(slice, model, fusion) ? uses : 1, input_at_hand);
+  Step step;
+  if (model.norm == Norm::Layer)
+    step = layer_norm(slice, residual);
+  else if (fusion == Fusion::Eager)
+    step = eager_rms_norm(slice);
+  else if (slice.megatron)
+    step = fused_rms_norm(slice, residual);
+  else
+    step = compiled_rms_norm(slice, norm_adds_up(slice, model, fusion) ? uses : 1, input_at_hand);
+  step.part = Part::Norm;
+  return step;
+}
+
+Step latent_norm(const Slice& slice, double width) {
+  const double e = slice.e, elements = slice.outer_tokens * width;
+  return {.forward = elementwise(slice.precision, elements, {2 * e}),
+          .input = elementwise(slice.precision, elements, {3 * e}),
+          .part = Part::Norm};
 }
 
 Step gradient_sum(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses) {
   if (uses == 1 || norm_adds_up(slice, model, fusion)) return {};
-  if (fusion == Fusion::Compiled)
-    return {.input = elementwise(slice.precision, slice.whole(), {(uses + 1) * slice.e})};
-  const std::vector<double> pairwise(static_cast<std::size_t>(uses - 1), 3 * slice.e);
-  return {.input = elementwise(slice.precision, slice.whole(), pairwise)};
+  const double e = slice.e;
+  const std::vector<double> passes = fusion == Fusion::Compiled
+                                         ? std::vector{(uses + 1) * e}
+                                         : std::vector(static_cast<std::size_t>(uses - 1), 3 * e);
+  return {.input = elementwise(slice.precision, slice.whole(), passes), .by_tokens = true};
 }
 
 Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& shape, Again again) {
@@ -110,12 +134,14 @@ Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& s
   }
   Step step{.forward = elementwise(slice.precision, slice.outer(), forward), .again = again};
   if (shape.dropout) step.input = elementwise(slice.precision, slice.outer(), {2 * e + Mask});
-  if (model.bias) step.weight = elementwise(slice.precision, slice.outer(), {e});
+  if (model.bias) step.weight = weight_kernels(slice, slice.outer(), {e});
   return step;
 }
 
 Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion) {
-  return model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
+  Step step = model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
+  step.part = Part::Activation;
+  return step;
 }
 
 }  // namespace syncline::transformer

@@ -16,22 +16,36 @@ inline constexpr double Fp32 =
 
 // --- one rank's part ---------------------------------------------------------------------------------------
 
-/// Sizes of what one rank holds. Widths of attention, MLP and vocabulary are a t-th of the model's; the
-/// residual stream is whole in width, and in tokens too unless it is sequence parallel.
+/// Sizes of what one rank holds. Widths of attention, MLP and vocabulary are a t-th of the model's; tokens are a
+/// c-th. The residual stream is whole in width, and in tokens too unless it is sequence parallel.
 struct Slice {
   Slice(const ModelSpec& model, const TrainingShape& shape);
 
   Precision precision;
   double e;                // bytes of a number in it
+  Precision linear;        // of the layers' products
+  Scaling scaling;         // of those, where they are narrow
   int t;                   // ranks that share a layer
+  int c;                   // ranks that share a sequence
   bool sequence_parallel;  // only where t > 1
+  bool megatron;           // else torchtitan
+  bool frozen;
+  WeightGradients weight_gradients;
   double sequence, sequences;
-  double tokens;
+  double tokens;        // of this rank
   double outer_tokens;  // of norms, dropouts and residual sums
-  double hidden, heads, query, kv, ffn, vocabulary;
-  bool repeats_kv;      // key and value heads are copied to all heads
-  bool one_projection;  // q, k and v in one product
+  double hidden, heads, query, key, value;
+  double context;  // output of attention
+  double ffn, vocabulary;
+  bool repeats_kv;      // key and value heads are copied to all heads; not where ranks share a sequence
+  bool one_projection;  // q, k and v in one product, gate and up in one
 
+  /// The layers' products are in less than 16 bit, whose operands are cast first.
+  [[nodiscard]] bool narrow() const;
+  /// Bytes of an operand of the layers' products, and of what scales it.
+  [[nodiscard]] double operand() const;
+  /// Bytes kept of an element that only the gradient of a weight reads.
+  [[nodiscard]] double kept_input() const { return frozen ? 0 : narrow() && megatron ? operand() : e; }
   [[nodiscard]] double outer() const { return outer_tokens * hidden; }  // elements of the residual stream
   [[nodiscard]] double whole() const { return tokens * hidden; }        // ... of all tokens
 };
@@ -50,18 +64,26 @@ void append(std::vector<Kernel>& to, const std::vector<Kernel>& more);
 /// When a step is run again before backward, besides full recompute.
 enum class Again : std::uint8_t { No, Op, Core };  // Op: Recompute::SelectiveOp; Core: Recompute::Selective
 
+/// What Recompute::Modules calls it. The core of attention is Again::Core.
+enum class Part : std::uint8_t { Other, Norm, Activation, Mlp };
+
 /// Forward: the kernels, then the collective. Backward: the collective, then the kernels.
 struct Step {
   std::vector<Kernel> forward{};
   std::vector<Kernel> input{};   // gradients of the inputs
   std::vector<Kernel> weight{};  // gradients of weights
   Again again = Again::Op;
+  Part part = Part::Other;
+  bool by_tokens = false;  // its kernels can be cut by tokens: a product beside a collective of the same tokens
   std::optional<LayerCollective> after_forward{};
   std::optional<LayerCollective> before_backward{};
 };
 
-/// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy.
-[[nodiscard]] Step linear(const Slice& slice, double in, double out, Again again);
+/// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the layers'
+/// products, with the casts that it takes.
+[[nodiscard]] Step linear(const Slice& slice, double tokens, double in, double out, Again again);
+/// The same in the precision of everything else.
+[[nodiscard]] Step plain_linear(const Slice& slice, double tokens, double in, double out, Again again);
 /// Adds a bias to `elements` numbers by a kernel of its own; its gradient is a sum over tokens.
 [[nodiscard]] Step add_bias(const Slice& slice, double elements);
 /// The norm of the residual stream. Its output feeds `uses` products, whose gradients it adds up where a
@@ -69,6 +91,8 @@ struct Step {
 /// compiler fuses it with what produced its input.
 [[nodiscard]] Step norm(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses,
                         bool input_at_hand, bool residual);
+/// The norm of a compressed vector of latent attention, one kernel each way.
+[[nodiscard]] Step latent_norm(const Slice& slice, double width);
 /// Sum of the gradients of products that read the same norm's output, where the norm does not do it.
 [[nodiscard]] Step gradient_sum(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses);
 /// x + dropout(y + bias).
@@ -76,26 +100,30 @@ struct Step {
                             Again again);
 /// silu(gate) · up, or gelu(up + bias).
 [[nodiscard]] Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion);
-/// Rotary embedding by complex numbers.
-[[nodiscard]] Step rotary(const Slice& slice);
+/// Rotary embedding of queries and keys `query` and `key` wide.
+[[nodiscard]] Step rotary(const Slice& slice, Fusion fusion, double query, double key);
 /// k and v copied so that every query head has its own; none where there is one each already.
 [[nodiscard]] Step repeat_kv(const Slice& slice);
-[[nodiscard]] Step attention(const Slice& slice, const TrainingShape& shape);
+/// The core of attention, with what ranks that share a sequence exchange.
+[[nodiscard]] std::vector<Step> attention(const Slice& slice, const TrainingShape& shape);
 
-// --- exchanges between the ranks that share a layer; none where t = 1
-// --------------------------------------------
+// --- exchanges between the ranks that share a layer; none where t = 1 --------------------------------------
 
-/// Into products cut by columns: backward adds up the gradients of all ranks; sequence parallel, forward
-/// gathers the tokens and backward scatters the sum.
-[[nodiscard]] Step enter(const Slice& slice, std::string_view part, Again again);
-/// Out of products cut by rows: the reverse.
+/// Into products cut by columns, of a stream `width` wide: backward adds up the gradients of all ranks; sequence
+/// parallel, forward gathers the tokens and backward scatters the sum.
+[[nodiscard]] Step enter(const Slice& slice, double width, std::string_view part, Again again);
+/// Out of products cut by rows, to the residual stream: the reverse.
 [[nodiscard]] Step leave(const Slice& slice, std::string_view part, Again again);
 /// Sequence parallel, backward gathers the tokens of the products' input again for the gradient of the
 /// weights, beside the gradient of the input (Korthikanti et al., section 4.2.2). To stand after the
 /// products.
-[[nodiscard]] Step gather_again(const Slice& slice, std::string_view part);
-/// An all-reduce of 4 bytes a token.
-[[nodiscard]] LayerCollective all_reduce_of_tokens(const Slice& slice, std::string_view part);
+[[nodiscard]] Step gather_again(const Slice& slice, double width, std::string_view part);
+/// An all-reduce of 4 bytes a token; none where there is one rank.
+[[nodiscard]] std::optional<LayerCollective> all_reduce_of_tokens(const Slice& slice, std::string_view part);
+
+/// Named by its kind and `part`.
+[[nodiscard]] LayerCollective collective(LayerGroup group, CollectiveKind kind, double bytes,
+                                         std::string_view part, bool awaited = true);
 
 // --- the whole ---------------------------------------------------------------------------------------------
 
@@ -103,7 +131,17 @@ struct Step {
 [[nodiscard]] std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape);
 
 /// Fills forward, recompute and both backward parts.
-[[nodiscard]] ModuleCost cost_of(const std::vector<Step>& steps, Recompute recompute);
+[[nodiscard]] ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape);
+
+/// Kernels or a collective, one of the two, in a list of them.
+struct Piece {
+  std::vector<Kernel> kernels{};
+  std::optional<LayerCollective> then{};
+  bool by_tokens = false;  // as of a step
+};
+/// The pieces as segments. What can be cut by tokens right after an all-gather of the ranks that share a layer is cut
+/// with it into `parts`, each beside the gathering of the next; what is right before a reduce-scatter likewise.
+[[nodiscard]] std::vector<Segment> join(std::vector<Piece> pieces, int parts);
 
 /// Bytes that a layer holds, and for how long.
 struct LayerActivations {
@@ -116,5 +154,7 @@ struct LayerActivations {
 
 /// Count of a layer's matrices, of the whole model.
 [[nodiscard]] double matrix_parameters(const ModelSpec& model);
+/// Of those, what every rank that shares the layer holds: the compressing products of latent attention.
+[[nodiscard]] double replicated_parameters(const ModelSpec& model);
 
 }  // namespace syncline::transformer

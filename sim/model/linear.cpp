@@ -1,0 +1,71 @@
+// Products with weights, and the casts of their operands where they are narrower than everything else.
+#include <algorithm>
+
+#include "sim/model/steps.hpp"
+
+namespace syncline::transformer {
+namespace {
+
+/// A product of operands of one size and a result of another.
+/// @param result  bytes of an element of the result, read and written
+Kernel product(const Slice& s, Precision precision, double m, double n, double k, double result) {
+  Kernel kernel = gemm(precision, m, n, k);
+  const double operand = std::min(s.e, size_of(precision).si());
+  kernel.hbm = Bytes((m * k + k * n) * operand + m * n * result);
+  return kernel;
+}
+
+/// The gradient of a weight of out × in, and what becomes of it.
+std::vector<Kernel> weight_gradient(const Slice& s, Precision precision, double tokens, double in,
+                                    double out) {
+  if (s.frozen) return {};
+  const bool fused = s.weight_gradients == WeightGradients::Fused;
+  std::vector<Kernel> kernels{product(s, precision, out, in, tokens, fused ? 2 * Fp32 : s.e)};
+  if (s.weight_gradients == WeightGradients::Added)
+    append(kernels, elementwise(s.precision, in * out, {s.e + 2 * Fp32}));
+  return kernels;
+}
+
+Step linear_in(const Slice& s, Precision precision, double tokens, double in, double out, Again again) {
+  return {.forward = {product(s, precision, tokens, out, in, s.e)},
+          .input = {product(s, precision, tokens, in, out, s.e)},
+          .weight = weight_gradient(s, precision, tokens, in, out),
+          .again = again,
+          .by_tokens = true};
+}
+
+/// Brings `elements` to the precision of the products: where the scale is of their own values a pass for the largest,
+/// then the cast, with `copies` written.
+std::vector<Kernel> cast(const Slice& s, double elements, int copies) {
+  std::vector<double> passes{s.e + copies * s.operand()};
+  if (s.scaling == Scaling::Current) passes.insert(passes.begin(), s.e);
+  return elementwise(s.precision, elements, passes);
+}
+
+std::vector<Kernel> joined(std::vector<Kernel> first, const std::vector<Kernel>& then) {
+  append(first, then);
+  return first;
+}
+
+}  // namespace
+
+Step plain_linear(const Slice& s, double tokens, double in, double out, Again again) {
+  return linear_in(s, s.precision, tokens, in, out, again);
+}
+
+Step linear(const Slice& s, double tokens, double in, double out, Again again) {
+  Step step = linear_in(s, s.linear, tokens, in, out, again);
+  if (!s.narrow()) return step;
+  const bool once = s.megatron;  // both ways in forward; else once more in backward
+  const int copies = once && !s.frozen ? 2 : 1;
+  const std::vector<Kernel> input = cast(s, tokens * in, copies);
+  const std::vector<Kernel> weight = cast(s, in * out, once ? 2 : 1);
+  step.forward = joined(joined(input, weight), step.forward);
+  std::vector<Kernel> before = cast(s, tokens * out, s.frozen ? 1 : 2);
+  if (!once) append(before, weight);
+  step.input = joined(before, step.input);
+  if (!once && !s.frozen) step.weight = joined(input, step.weight);
+  return step;
+}
+
+}  // namespace syncline::transformer

@@ -54,7 +54,8 @@ struct CollectivePlan {
 /// - Within one switched scale-up domain: one ring. In a fully meshed one: a ring for every stride prime to n.
 /// - Across nodes: members node by node; as many channels as the members of a node have NICs between them, channel c
 ///   entering every node at the first member of its c-th NIC.
-/// - All of a torus: walks from neighbour to neighbour, each dimension the fastest in turn, both ways, from up to 8
+/// - All of a torus, or of a box of one (a row, a plane): walks from neighbour to neighbour, each dimension the
+///   fastest in turn, both ways, from up to 8
 ///   places: together they load every link nearly alike (exactly on 8 × 8, within 1.25 of the mean on 4 × 4 × 4, 1.75 on
 ///   lopsided shapes). Without wrap-around in some dimension a walk's closing hop is long.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_orders(std::span<const AcceleratorId> members,

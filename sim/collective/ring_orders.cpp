@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "sim/collective/collective.hpp"
 
@@ -76,9 +78,11 @@ std::vector<Order> rings_in_mesh(std::size_t n) {
   return rings;
 }
 
+/// A torus, or a box of one.
 struct TorusShape {
   std::vector<std::uint32_t> extent;
   bool wrapped = true;  // in every dimension
+  std::vector<std::uint32_t> position_of{};  // by vertex of the box, first dimension fastest: the member there
 
   [[nodiscard]] std::uint32_t count() const {
     return std::accumulate(extent.begin(), extent.end(), 1U, std::multiplies<>());
@@ -117,11 +121,10 @@ Order walk(const TorusShape& torus, const std::vector<std::size_t>& order, const
 
 // One walk fills a torus unevenly: its slow dimensions hardly carry anything. So every dimension is the fastest in turn,
 // every walk goes both ways, and each begins at several places along a diagonal.
-std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const TorusShape& torus) {
-  std::vector<std::uint32_t> position_of(members.size());
-  for (std::uint32_t i = 0; i < members.size(); ++i) position_of[members[i].value()] = i;
+std::vector<Order> rings_on_torus(const TorusShape& torus) {
   const std::uint32_t longest = *std::max_element(torus.extent.begin(), torus.extent.end());
-  const std::uint32_t translations = torus.wrapped ? std::min(MostTranslations, longest) : 1;
+  const auto extended = std::count_if(torus.extent.begin(), torus.extent.end(), [](auto extent) { return extent > 1; });
+  const std::uint32_t translations = torus.wrapped && extended > 1 ? std::min(MostTranslations, longest) : 1;
   std::vector<std::size_t> order(torus.extent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<Order> rings;
@@ -130,7 +133,7 @@ std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const 
       std::vector<std::uint32_t> start;
       for (const std::uint32_t extent : torus.extent) start.push_back(t * extent / translations);
       Order ring = walk(torus, order, start);
-      for (std::uint32_t& vertex : ring) vertex = position_of[vertex];
+      for (std::uint32_t& vertex : ring) vertex = torus.position_of[vertex];
       rings.push_back(ring);
       std::reverse(ring.begin(), ring.end());
       rings.push_back(std::move(ring));
@@ -140,17 +143,45 @@ std::vector<Order> rings_on_torus(std::span<const AcceleratorId> members, const 
   return rings;
 }
 
+/// The box that the members fill, each place once, in one torus; nothing when they do not.
+std::optional<TorusShape> box_of(std::span<const AcceleratorId> members, const Topology& topology) {
+  const Shape& shape = topology.shape();
+  if (shape.torus.empty() || members.size() < 2) return std::nullopt;
+  std::uint32_t vertices = 1;
+  for (const int size : shape.torus) vertices *= static_cast<std::uint32_t>(size);
+  const std::uint32_t torus = members.front().value() / vertices;
+  for (const AcceleratorId member : members)
+    if (member.value() / vertices != torus) return std::nullopt;
+
+  TorusShape box;
+  std::vector<std::uint32_t> place(members.size(), 0);
+  std::uint32_t stride = 1, box_stride = 1;
+  for (std::size_t d = 0; d < shape.torus.size(); ++d) {
+    const auto size = static_cast<std::uint32_t>(shape.torus[d]);
+    const auto coordinate = [&](AcceleratorId member) { return member.value() % vertices / stride % size; };
+    std::vector<std::uint32_t> rank_of(size, 0);  // by coordinate: 1 where a member has it, then how many are below
+    for (const AcceleratorId member : members) rank_of[coordinate(member)] = 1;
+    std::exclusive_scan(rank_of.begin(), rank_of.end(), rank_of.begin(), 0U);
+    std::uint32_t extent = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      place[i] += rank_of[coordinate(members[i])] * box_stride;
+      extent = std::max(extent, rank_of[coordinate(members[i])] + 1);
+    }
+    box.extent.push_back(extent);
+    box.wrapped = box.wrapped && (extent <= 2 || (extent == size && shape.torus_wrap[d]));
+    stride *= size;
+    box_stride *= extent;
+  }
+  if (box.count() != members.size()) return std::nullopt;
+  box.position_of.assign(members.size(), std::numeric_limits<std::uint32_t>::max());
+  for (std::uint32_t i = 0; i < members.size(); ++i) box.position_of[place[i]] = i;
+  return box;
+}
+
 }  // namespace
 
 std::vector<Order> ring_orders(std::span<const AcceleratorId> members, const Topology& topology) {
-  const Shape& shape = topology.shape();
-  const bool whole = members.size() == topology.accelerators().size();
-  if (whole && members.size() > 1 && !shape.torus.empty() && shape.accelerators_per_node == 1) {
-    TorusShape torus{{shape.torus.begin(), shape.torus.end()}, true};
-    for (std::size_t d = 0; d < shape.torus_wrap.size(); ++d)
-      torus.wrapped = torus.wrapped && (shape.torus_wrap[d] || shape.torus[d] <= 2);
-    return rings_on_torus(members, torus);
-  }
+  if (const std::optional<TorusShape> box = box_of(members, topology)) return rings_on_torus(*box);
   if (members.size() > 2 && fully_meshed(members, topology)) return rings_in_mesh(members.size());
   return rings_across_nodes(by_node(members, topology), members, topology);
 }

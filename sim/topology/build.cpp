@@ -72,8 +72,10 @@ struct BuildFabric {
 Shape shape_of(const TopologySpec& spec) {
   Shape shape{spec.accelerators_per_node, spec.nic ? spec.nic->per_node : 0, {}, {}};
   const auto* torus = std::get_if<TorusSpec>(&spec.scale_out);
-  if (torus && (!spec.nic || spec.nic->per_node == spec.accelerators_per_node)) {
-    const TorusSpec resolved = resolve_torus(*torus, spec.accelerators);
+  const bool inside = spec.scale_up && spec.scale_up->kind == ScaleUpSpec::Kind::Torus;
+  if (inside || (torus && (!spec.nic || spec.nic->per_node == spec.accelerators_per_node))) {
+    const TorusSpec resolved = inside ? resolve_torus(torus_of(*spec.scale_up), spec.accelerators_per_node)
+                                      : resolve_torus(*torus, spec.accelerators);
     shape.torus = resolved.shape;
     shape.torus_wrap = resolved.wrap;
   }

@@ -41,8 +41,26 @@ void check_counts(const TopologySpec& spec) {
   }
 }
 
+void check_torus(std::string_view where, const TorusSpec& torus) {
+  check_link(fmt::format("{}.link", where), torus.link);
+  const std::size_t dimensions =
+      torus.shape.empty() ? static_cast<std::size_t>(torus.dimensions) : torus.shape.size();
+  if (dimensions < 1 || dimensions > MostTorusDimensions) {
+    refuse(fmt::format("a torus has 1 to {} dimensions, not {}", MostTorusDimensions,
+                       torus.shape.empty() ? torus.dimensions : static_cast<int>(dimensions)));
+  }
+  if (!torus.wrap.empty() && torus.wrap.size() != dimensions) {
+    refuse(fmt::format("{}.wrap has {} entries for {} dimensions", where, torus.wrap.size(), dimensions));
+  }
+}
+
 void check_scale_up(const ScaleUpSpec& scale_up, int accelerators, int per_node) {
   check_link("scale-up.link", scale_up.link);
+  if (scale_up.kind == ScaleUpSpec::Kind::Torus) {
+    check_torus("scale-up", torus_of(scale_up));
+  } else if (!scale_up.shape.empty() || !scale_up.wrap.empty()) {
+    refuse("scale-up.shape and scale-up.wrap belong to kind: torus");
+  }
   const auto links = static_cast<std::size_t>(accelerators) * static_cast<std::size_t>(per_node - 1);
   if (scale_up.kind == ScaleUpSpec::Kind::FullMesh && links > MostMeshLinks) {
     refuse(
@@ -88,16 +106,7 @@ struct CheckScaleOut {
   }
 
   void operator()(const TorusSpec& torus) const {
-    check_link("scale-out.link", torus.link);
-    const std::size_t dimensions =
-        torus.shape.empty() ? static_cast<std::size_t>(torus.dimensions) : torus.shape.size();
-    if (dimensions < 1 || dimensions > MostTorusDimensions) {
-      refuse(fmt::format("a torus has 1 to {} dimensions, not {}", MostTorusDimensions,
-                         torus.shape.empty() ? torus.dimensions : static_cast<int>(dimensions)));
-    }
-    if (!torus.wrap.empty() && torus.wrap.size() != dimensions) {
-      refuse(fmt::format("scale-out.wrap has {} entries for {} dimensions", torus.wrap.size(), dimensions));
-    }
+    check_torus("scale-out", torus);
   }
 
   void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }

@@ -34,12 +34,16 @@ class Fabric {
 [[nodiscard]] std::unique_ptr<const Fabric> build_fat_tree(Topology& topology, const FatTreeSpec& spec,
                                                            const Endpoints& endpoints);
 [[nodiscard]] std::unique_ptr<const Fabric> build_torus(Topology& topology, const TorusSpec& spec,
-                                                        const Endpoints& endpoints);
+                                                        const Endpoints& endpoints,
+                                                        LinkKind kind = LinkKind::ScaleOut);
 [[nodiscard]] std::unique_ptr<const Fabric> build_all_to_all(Topology& topology, const AllToAllSpec& spec,
                                                              const Endpoints& endpoints);
 
 /// Directed links of full meshes that are built at most: 2,048 endpoints, some 170 MB.
 inline constexpr std::size_t MostMeshLinks = std::size_t{1} << 22;
+
+/// The torus that a node's scale-up is.
+[[nodiscard]] TorusSpec torus_of(const ScaleUpSpec& scale_up);
 
 /// The spec with its shape and wrap filled in.
 /// @throws std::invalid_argument when the product of the shape is not `endpoints`

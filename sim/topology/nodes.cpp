@@ -19,12 +19,10 @@ Nodes::Nodes(Topology& topology, const TopologySpec& spec)
       nics_per_node_(spec.nic ? static_cast<std::uint32_t>(spec.nic->per_node) : 0),
       has_nics_(spec.nic.has_value()),
       mesh_(spec.scale_up && spec.scale_up->kind == ScaleUpSpec::Kind::FullMesh) {
-  if (spec.scale_up && per_node_ > 1)
-    scale_up_links_per_node_ = mesh_ ? per_node_ * (per_node_ - 1) : 2 * per_node_;
-  links_per_node_ = scale_up_links_per_node_ + (has_nics_ ? 2 * per_node_ : 0);
-
   const auto nodes = static_cast<std::uint32_t>(spec.accelerators) / per_node_;
   for (std::uint32_t node = 0; node < nodes; ++node) add_node(topology, spec, node);
+  links_per_node_ = static_cast<std::uint32_t>(topology.links().size()) / nodes;
+  scale_up_links_per_node_ = links_per_node_ - (has_nics_ ? 2 * per_node_ : 0);
 }
 
 void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t node) {
@@ -33,13 +31,18 @@ void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t
     accelerators.push_back(
         topology.add_vertex(VertexKind::Accelerator, fmt::format("node{}.gpu{}", node, i), node));
   }
-  if (has_scale_up() && mesh_) {
+  const bool connected = spec.scale_up && per_node_ > 1;
+  if (connected && spec.scale_up->kind == ScaleUpSpec::Kind::Torus) {
+    std::unique_ptr<const Fabric> torus =
+        build_torus(topology, torus_of(*spec.scale_up), {accelerators, per_node_}, LinkKind::ScaleUp);
+    if (!torus_) torus_ = std::move(torus);
+  } else if (connected && mesh_) {
     for (auto low = accelerators.begin(); low != accelerators.end(); ++low) {
       for (auto high = low + 1; high != accelerators.end(); ++high) {
         topology.add_cable(*low, *high, spec.scale_up->link, LinkKind::ScaleUp);
       }
     }
-  } else if (has_scale_up()) {
+  } else if (connected) {
     const VertexId hub = topology.add_vertex(VertexKind::Switch, fmt::format("node{}.switch", node), node);
     for (const VertexId accelerator : accelerators) {
       topology.add_cable(accelerator, hub, spec.scale_up->link, LinkKind::ScaleUp);
@@ -76,7 +79,11 @@ void Nodes::route_inside(AcceleratorId source, AcceleratorId target, std::vector
   if (source == target) return;
   const std::uint32_t first = source.value() / per_node_ * links_per_node_;
   const std::uint32_t from = source.value() % per_node_, to = target.value() % per_node_;
-  if (mesh_) {
+  if (torus_) {
+    const std::size_t begin = links.size();
+    torus_->route(from, to, links);
+    for (std::size_t i = begin; i < links.size(); ++i) links[i] = LinkId(links[i].value() + first);
+  } else if (mesh_) {
     const auto [low, high] = std::minmax(from, to);
     links.emplace_back(first + 2 * mesh_cable(low, high, per_node_) + (from > to ? 1 : 0));
   } else {
@@ -99,6 +106,7 @@ void Nodes::route_from_endpoint(AcceleratorId target, std::vector<LinkId>& links
 
 std::string Nodes::description() const {
   if (!has_scale_up()) return "no scale-up";
+  if (torus_) return "inside a node by " + torus_->description();
   return mesh_ ? "inside a node over its direct scale-up link" : "inside a node over the scale-up switch";
 }
 

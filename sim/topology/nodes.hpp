@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Nodes {
   std::uint32_t nics_per_node_ = 0;
   bool has_nics_ = false;
   bool mesh_ = false;
+  std::unique_ptr<const Fabric> torus_;  // of the first node; the others' links have the same order
   std::uint32_t scale_up_links_per_node_ = 0;
   std::uint32_t links_per_node_ = 0;  // scale-up first, then a host-bus cable an accelerator
   std::vector<VertexId> endpoints_;

@@ -22,9 +22,12 @@ struct LinkSpec {
 
 /// The scale-up domain inside a node: what connects its accelerators directly.
 struct ScaleUpSpec {
-  enum class Kind { Switch, FullMesh };  // NVSwitch-like star; a link between every two
+  enum class Kind { Switch, FullMesh, Torus };  // NVSwitch-like star; a link between every two; a TPU slice
   Kind kind = Kind::Switch;
-  LinkSpec link;  // Switch: accelerator to switch. FullMesh: between each two accelerators
+  LinkSpec link;             // Switch: accelerator to switch. Else: between two accelerators
+  std::vector<int> shape{};  // Torus: as TorusSpec has it
+  std::vector<bool> wrap{};
+  int dimensions = 3;
 };
 
 /// How a node reaches the scale-out fabric.

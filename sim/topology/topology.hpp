@@ -51,7 +51,8 @@ class Router {
 struct Shape {
   int accelerators_per_node = 1;
   int nics_per_node = 0;           // 0: no NICs
-  std::vector<int> torus;          // dimensions, first is fastest; empty unless a torus with one accelerator a vertex
+  std::vector<int> torus;          // dimensions, first is fastest, of a torus with one accelerator a vertex: each node's
+                                   // own scale-up, or the whole fabric; else empty
   std::vector<bool> torus_wrap;
 };
 

@@ -30,7 +30,7 @@ struct Dimension {
 
 class Torus : public Fabric {
  public:
-  Torus(Topology& topology, const TorusSpec& spec, const Endpoints& endpoints) {
+  Torus(Topology& topology, const TorusSpec& spec, const Endpoints& endpoints, LinkKind kind) {
     const auto count = static_cast<std::uint32_t>(endpoints.vertices.size());
     std::uint32_t stride = 1;
     for (std::size_t k = 0; k < spec.shape.size(); ++k) {
@@ -43,8 +43,7 @@ class Torus : public Fabric {
         const std::uint32_t start = dimension.line_start(line);
         for (std::uint32_t x = 0; x < dimension.cables(); ++x) {
           topology.add_cable(endpoints.vertices[start + x * dimension.stride],
-                             endpoints.vertices[start + (x + 1) % size * dimension.stride], spec.link,
-                             LinkKind::ScaleOut);
+                             endpoints.vertices[start + (x + 1) % size * dimension.stride], spec.link, kind);
         }
       }
     }
@@ -103,17 +102,21 @@ std::vector<int> nearest_cube(int count, int dimensions, int at_least = 1) {
 
 }  // namespace
 
+TorusSpec torus_of(const ScaleUpSpec& scale_up) {
+  return {scale_up.shape, scale_up.wrap, scale_up.dimensions, scale_up.link};
+}
+
 TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
   TorusSpec resolved = spec;
   if (resolved.shape.empty()) resolved.shape = nearest_cube(endpoints, spec.dimensions);
   std::int64_t product = 1;
   for (const int size : resolved.shape) {
     if (size < 1)
-      refuse(fmt::format("scale-out.shape [{}]: sizes must be at least 1", fmt::join(spec.shape, ", ")));
+      refuse(fmt::format("a torus of shape [{}]: sizes must be at least 1", fmt::join(spec.shape, ", ")));
     product = std::min<std::int64_t>(product * size, INT32_MAX);
   }
   if (product != endpoints) {
-    refuse(fmt::format("scale-out.shape [{}] holds {}{} vertices, but there are {} to place",
+    refuse(fmt::format("a torus of shape [{}] holds {}{} vertices, but there are {} to place",
                        fmt::join(spec.shape, ", "), product == INT32_MAX ? "at least " : "", product,
                        endpoints));
   }
@@ -122,9 +125,9 @@ TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
 }
 
 std::unique_ptr<const Fabric> build_torus(Topology& topology, const TorusSpec& spec,
-                                          const Endpoints& endpoints) {
+                                          const Endpoints& endpoints, LinkKind kind) {
   return std::make_unique<Torus>(topology, resolve_torus(spec, static_cast<int>(endpoints.vertices.size())),
-                                 endpoints);
+                                 endpoints, kind);
 }
 
 }  // namespace syncline

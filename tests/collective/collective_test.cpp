@@ -125,6 +125,43 @@ TEST_CASE("inside one node a switch needs one ring") {
   CHECK(ring_orders(all_of(topology), topology).size() == 1);
 }
 
+TEST_CASE("a row of a torus is a ring both ways, a plane is walked along both its dimensions") {
+  TopologySpec spec;
+  spec.name = "slices";
+  spec.accelerators = 64;
+  spec.accelerators_per_node = 32;  // two slices of 8 x 4
+  spec.scale_up = ScaleUpSpec{ScaleUpSpec::Kind::Torus, {45_GBps, 1.0, 1_us}, {8, 4}};
+  spec.nic = NicSpec{4, {64_GBps, 1.0, 1_us}};
+  spec.scale_out = FatTreeSpec{0, 64, {}, false, {50_GBps, 1.0, 1_us}};
+  const Topology topology = build_topology(spec);
+  const struct {
+    const char* name;
+    std::uint32_t first, stride, count;
+    std::size_t rings;
+  } rows[] = {{"a row of the second slice", 40, 1, 8, 2}, {"a column", 33, 8, 4, 2}};
+  for (const auto& row : rows) {
+    CAPTURE(row.name);
+    std::vector<AcceleratorId> members;
+    for (std::uint32_t i = 0; i < row.count; ++i) members.emplace_back(row.first + i * row.stride);
+    const Rings rings = ring_orders(members, topology);
+    REQUIRE(rings.size() == row.rings);
+    check_permutations(rings, row.count);
+    for (const auto& ring : rings)
+      for (std::size_t i = 0; i < ring.size(); ++i)  // every hop is one link
+        CHECK(topology.route(members[ring[i]], members[ring[(i + 1) % ring.size()]]).size() == 1);
+    CHECK(rings[0][1] != rings[1][1]);
+  }
+  std::vector<AcceleratorId> slice;
+  for (std::uint32_t i = 32; i < 64; ++i) slice.emplace_back(i);
+  const Rings whole = ring_orders(slice, topology);
+  CHECK(whole.size() > 2);
+  check_permutations(whole, 32);
+  for (const auto& ring : whole)
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      CHECK(topology.route(slice[ring[i]], slice[ring[(i + 1) % ring.size()]]).size() == 1);
+  CHECK(ring_orders(all_of(topology), topology).size() == 4);  // across slices: a ring a NIC
+}
+
 TEST_CASE("in a full mesh no two rings share a link") {
   for (const int n : {3, 4, 7, 8, 12}) {
     CAPTURE(n);

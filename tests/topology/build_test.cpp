@@ -268,10 +268,10 @@ TEST_CASE("what cannot be built is refused with the reason") {
        "the 8 accelerators of the node would be disconnected: no scale-up, no scale-out, and no NIC that all "
        "share; "
        "add scale-up"},
-      {torus(64, {4, 4, 5}), none, "scale-out.shape [4, 4, 5] holds 80 vertices, but there are 64 to place"},
-      {torus(64, {0, 64}), none, "scale-out.shape [0, 64]: sizes must be at least 1"},
+      {torus(64, {4, 4, 5}), none, "a torus of shape [4, 4, 5] holds 80 vertices, but there are 64 to place"},
+      {torus(64, {0, 64}), none, "a torus of shape [0, 64]: sizes must be at least 1"},
       {torus(64, {1 << 20, 1 << 20}), none,
-       "scale-out.shape [1048576, 1048576] holds at least 2147483647 vertices, but there are 64 to place"},
+       "a torus of shape [1048576, 1048576] holds at least 2147483647 vertices, but there are 64 to place"},
       {torus(64, {8, 8}, {true}), none, "scale-out.wrap has 1 entries for 2 dimensions"},
       {torus(64, {}), [](auto& s) { std::get<TorusSpec>(s.scale_out).dimensions = 0; },
        "a torus has 1 to 8 dimensions, not 0"},

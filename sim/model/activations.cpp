@@ -79,10 +79,12 @@ double cheap(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
 }
 
 /// Gradients alive together at the widest point of backward: after that of silu(gate) · up or of GeLU, or
-/// before that of unfused attention's softmax. Keys and values gathered from the ranks that share a sequence are
+/// before that of unfused attention's softmax. What a gated MLP's last product read has made room for the gradient of
+/// it, as Transformer Engine frees what each product kept. Keys and values gathered from the ranks that share a sequence are
 /// there with their gradients.
 double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
-  const double inner = model.activation == Activation::Swiglu ? 3 : 2;
+  const bool gated = model.activation == Activation::Swiglu;
+  const double inner = gated && !s.megatron ? 3 : 2;
   const double mlp = s.e * s.tokens * (inner * s.ffn + 2 * s.hidden);
   const double outputs = s.query + s.hidden;
   double core = 0;

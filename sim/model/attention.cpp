@@ -74,6 +74,8 @@ std::vector<Step> ring(const Slice& s) {
     const double share = first ? 1 : 0.75;
     append(step.forward, elementwise(s.precision, share * s.tokens * s.context, {s.e + (first ? 1 : 2) * Fp32}));
     if (i < s.c - 2) step.after_forward = passed_on(1);
+    step.ends_forward = i == s.c - 2;  // the last block waits for the last passing-on
+    step.ends_input = first;           // and what comes before attention for the last of the gradients
     // The last of the list is the first of backward.
     const double widths = s.query + s.key + s.value;
     if (!last) append(step.input, elementwise(s.precision, share * s.tokens * widths, {3 * s.e}));

@@ -1,16 +1,21 @@
 // What stands before the first layer and after the last.
+#include <algorithm>
+
 #include "sim/model/steps.hpp"
 
 namespace syncline {
 namespace transformer {
 namespace {
 
-/// Rows looked up in a table; backward clears the table's gradient and adds the rows.
+/// Rows looked up in a table; backward clears the table's gradient and adds the rows. Where gradients are summed up in
+/// fp32 the table's is added in one more pass.
 Step look_up(const Slice& s, double rows, double elements, const std::vector<double>& forward) {
   Step step{.forward = elementwise(s.precision, elements, forward)};
   if (s.frozen) return step;
   step.weight = elementwise(s.precision, rows * s.hidden, {s.e});
   append(step.weight, elementwise(s.precision, elements, {3 * s.e}));
+  if (s.weight_gradients != WeightGradients::Plain)
+    append(step.weight, elementwise(s.precision, rows * s.hidden, {s.e + 2 * Fp32}));
   return step;
 }
 
@@ -62,6 +67,19 @@ TrainingShape kept(TrainingShape shape) {
   return shape;
 }
 
+/// One kernel for the sums of a row and one that writes its gradient over it; backward scales that. Ranks that each have
+/// a part of the row gather three numbers of it: largest, sum, chosen. Transformer Engine's parallel cross-entropy.
+std::vector<Step> fused_loss(const Slice& s) {
+  const double logits = s.tokens * s.vocabulary;
+  Step sums{.forward = elementwise(s.precision, logits, {s.e})};
+  if (s.t > 1)
+    sums.after_forward =
+        collective(LayerGroup::Tensor, CollectiveKind::AllGather, s.t * s.tokens * 3 * Fp32, "loss");
+  Step gradient{.forward = elementwise(s.precision, logits, {2 * s.e}),
+                .input = elementwise(s.precision, logits, {2 * s.e})};
+  return {sums, gradient};
+}
+
 /// Whether the loss is Megatron-LM's.
 bool cut_by_vocabulary(const Slice& s) {
   return s.megatron || s.t > 1;
@@ -75,12 +93,31 @@ std::vector<Step> head_steps(const Slice& s, const ModelSpec& model, const Train
        {enter(s, s.hidden, "head", Again::No), plain_linear(s, s.tokens, s.hidden, s.vocabulary, Again::No),
         gather_again(s, s.hidden, "head")})
     steps.push_back(step);
-  if (!cut_by_vocabulary(s)) {
-    steps.push_back(loss(s));
-  } else {
-    for (const Step& step : parallel_loss(s)) steps.push_back(step);
-  }
+  const std::vector<Step> of_loss = shape.fused_loss       ? fused_loss(s)
+                                    : cut_by_vocabulary(s) ? parallel_loss(s)
+                                                           : std::vector{loss(s)};
+  steps.insert(steps.end(), of_loss.begin(), of_loss.end());
   return steps;
+}
+
+/// Bytes of an element of the logits. PyTorch keeps the logarithm of softmax in fp32, and the logits themselves, whose
+/// block a caching allocator holds until their gradient takes it; backward has two more gradients in fp32. Megatron-LM
+/// keeps softmax in fp32 and frees the logits (Korthikanti et al., section 4.3: 4sbh(1 + V/h)/t); backward has a cast.
+/// A fused loss keeps the gradient in the logits' place.
+struct LogitBytes {
+  double kept, transient;
+  double freed;  // of those kept, before the projection's backward
+};
+LogitBytes logit_bytes(const Slice& s, const TrainingShape& shape) {
+  if (shape.fused_loss) return {s.e, 0, 0};
+  return cut_by_vocabulary(s) ? LogitBytes{Fp32, s.e, Fp32} : LogitBytes{Fp32 + s.e, 2 * Fp32, Fp32};
+}
+
+/// In the projection's backward, as Megatron-LM holds them: the gradient of its input and, sequence parallel, the input
+/// itself, of all tokens; and the stand-in for that of its weight.
+double projection_bytes(const Slice& s) {
+  if (!s.stands_in()) return 0;
+  return s.e * (s.whole() * (s.sequence_parallel ? 2 : 1) + s.vocabulary * s.hidden);
 }
 
 /// Of the final norm, an element: its input and what the projection reads; eager RMSNorm keeps its input in fp32 and
@@ -110,6 +147,7 @@ ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
   }
   cost.trainable_parameters = cost.parameters;
   cost.kept_for_weight = Bytes(s.whole() * s.e);  // the gradient of its output
+  if (s.weight_gradients != WeightGradients::Plain) cost.transient = Bytes(s.e * s.vocabulary * s.hidden);  // the table's
   return cost;
 }
 
@@ -121,13 +159,12 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   const bool own_projection = model.output_projection && !model.tied_embedding;
   cost.parameters = s.hidden * (rms ? 1 : 2) + (own_projection ? s.vocabulary * s.hidden : 0.0);
   cost.trainable_parameters = shape.frozen ? 0 : cost.parameters;
-  // Kept: the norm's input and its outputs; softmax or its logarithm in fp32; PyTorch: and the logits themselves,
-  // whose block a caching allocator holds until their gradient takes it. Megatron-LM frees them (Korthikanti et al.,
-  // section 4.3: 4sbh(1 + V/h)/t). During backward: two more gradients in fp32, or one cast.
-  const bool freed = transformer::cut_by_vocabulary(s);
-  cost.saved = Bytes(s.outer() * transformer::final_norm_bytes(s, model, shape) +
-                     logits * (freed ? Fp32 : Fp32 + s.e));
-  cost.transient = Bytes(logits * (freed ? s.e : 2 * Fp32));
+  const transformer::LogitBytes of_logit = transformer::logit_bytes(s, shape);
+  cost.saved = Bytes(s.outer() * transformer::final_norm_bytes(s, model, shape) + logits * of_logit.kept);
+  // The wider of loss and projection.
+  const double projection = model.output_projection ? transformer::projection_bytes(s) : 0;
+  cost.transient =
+      Bytes(logits * of_logit.transient + std::max(0.0, projection - logits * of_logit.freed));
   if (!shape.frozen)
     cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
   return cost;

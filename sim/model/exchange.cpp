@@ -88,13 +88,14 @@ ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape) {
   std::vector<Piece> forward, again, input;
   ModuleCost cost;
   for (const Step& step : steps) {
-    const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens}, {{}, step.after_forward, false}};
+    const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens, step.ends_forward},
+                                    {{}, step.after_forward}};
     forward.insert(forward.end(), pieces.begin(), pieces.end());
     if (runs_again(step, shape)) again.insert(again.end(), pieces.begin(), pieces.end());
   }
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    input.push_back({{}, step->before_backward, false});
-    input.push_back({step->input, {}, step->by_tokens});
+    input.push_back({{}, step->before_backward});
+    input.push_back({step->input, {}, step->by_tokens, step->ends_input});
     append(cost.backward_weight, step->weight);
   }
   cost.forward = join(std::move(forward), shape.tensor_chunks);

@@ -124,6 +124,12 @@ class Layer {
   std::vector<Step> steps_;
 };
 
+/// Matrices on one rank.
+double matrices(const Slice& s, const ModelSpec& model) {
+  const double replicated = replicated_parameters(model);
+  return (matrix_parameters(model) - replicated) / s.t + replicated;
+}
+
 /// Norms, biases and matrices on one rank.
 double parameters(const Slice& s, const ModelSpec& model) {
   const bool gated = model.activation == Activation::Swiglu;
@@ -131,8 +137,7 @@ double parameters(const Slice& s, const ModelSpec& model) {
   const double norms = (2 * s.hidden + latent) * (model.norm == Norm::Layer ? 2 : 1);
   const double biases =
       model.bias ? s.query + s.key + s.value + s.hidden + (gated ? 2 : 1) * s.ffn + s.hidden : 0;
-  const double replicated = replicated_parameters(model);
-  return (matrix_parameters(model) - replicated) / s.t + replicated + norms + biases;
+  return matrices(s, model) + norms + biases;
 }
 
 double projection_parameters(const ModelSpec& model) {
@@ -172,13 +177,15 @@ Implementation implementation_of(const ModelSpec& model, const TrainingShape& sh
 }
 
 ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape) {
+  const transformer::Slice s(model, shape);
   ModuleCost cost = transformer::cost_of(transformer::layer_steps(model, shape), shape);
-  cost.parameters = transformer::parameters(transformer::Slice(model, shape), model);
+  cost.parameters = transformer::parameters(s, model);
   cost.trainable_parameters = shape.frozen ? 0 : cost.parameters;
   const transformer::LayerActivations held = transformer::layer_activations(model, shape);
   cost.saved = Bytes(held.kept);
   cost.transient = Bytes(held.recomputed + held.gradients);
   cost.kept_for_weight = Bytes(held.for_weight);
+  if (s.stands_in()) cost.workspace = Bytes(s.e * transformer::matrices(s, model));
   return cost;
 }
 

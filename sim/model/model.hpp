@@ -131,6 +131,8 @@ struct TrainingShape {
   Fusion fusion = Fusion::Compiled;
   std::optional<Implementation> implementation{};  // as implementation_of() says where it is not given
   WeightGradients weight_gradients = WeightGradients::Plain;
+  /// The loss in one kernel that puts the gradient of the logits in their place (Transformer Engine's cross-entropy).
+  bool fused_loss = false;
   /// t, ranks that share every layer; divides heads, key heads, ffn and vocabulary. Shoeybi et al.,
   /// Megatron-LM, arXiv 1909.08053.
   int tensor_parallel = 1;
@@ -186,6 +188,9 @@ struct ModuleCost {
   std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
   Bytes saved;                          // activations kept from forward to backward
   Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
+  /// Held from the first backward to the end of the run, once for all layers of a rank: where Transformer Engine's
+  /// products add to the sum of the gradients themselves, autograd is handed an unused one of each weight's shape.
+  Bytes workspace;
   /// Of those, what is still held from I to a W that comes later: the inputs of the products and the
   /// gradients of their outputs. 32 s·b·h bytes of a GPT layer in 16 bit (Qi et al., Zero Bubble, arXiv
   /// 2401.10241, Table 1).

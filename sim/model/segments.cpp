@@ -12,13 +12,22 @@ namespace {
 class Segments {
  public:
   void add(const std::vector<Kernel>& kernels) { append(open_, kernels); }
+  void add(const Piece& piece) {
+    add(piece.kernels);
+    if (piece.then) add(*piece.then);
+    if (piece.ends) end();
+  }
   void add(const LayerCollective& then) { done_.push_back({std::exchange(open_, {}), then}); }
   std::vector<Segment> take() {
-    if (!open_.empty()) done_.push_back({std::move(open_), {}});
+    end();
     return std::move(done_);
   }
 
  private:
+  void end() {
+    if (!open_.empty()) done_.push_back({std::exchange(open_, {}), {}});
+  }
+
   std::vector<Segment> done_;
   std::vector<Kernel> open_;
 };
@@ -67,7 +76,7 @@ class Cutter {
         products_beside_scatter(kernels(at, end), *pieces_[end].then);
         at = end + 1;
       } else {
-        add(pieces_[at++]);
+        segments_.add(pieces_[at++]);
       }
     }
     return segments_.take();
@@ -84,10 +93,6 @@ class Cutter {
     return all;
   }
 
-  void add(const Piece& piece) {
-    segments_.add(piece.kernels);
-    if (piece.then) segments_.add(*piece.then);
-  }
   void products_beside_gather(const LayerCollective& gather, const std::vector<Kernel>& products) {
     segments_.add(part_of(gather, parts_, true));
     for (int i = 0; i < parts_; ++i) {
@@ -112,10 +117,7 @@ class Cutter {
 std::vector<Segment> join(std::vector<Piece> pieces, int parts) {
   if (parts > 1) return Cutter(std::move(pieces), parts).run();
   Segments segments;
-  for (const Piece& piece : pieces) {
-    segments.add(piece.kernels);
-    if (piece.then) segments.add(*piece.then);
-  }
+  for (const Piece& piece : pieces) segments.add(piece);
   return segments.take();
 }
 

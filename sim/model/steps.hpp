@@ -46,6 +46,10 @@ struct Slice {
   [[nodiscard]] double operand() const;
   /// Bytes kept of an element that only the gradient of a weight reads.
   [[nodiscard]] double kept_input() const { return frozen ? 0 : narrow() && megatron ? operand() : e; }
+  /// Products add to the sum of their weights' gradients, and autograd has an unused one instead.
+  [[nodiscard]] bool stands_in() const {
+    return megatron && !frozen && weight_gradients == WeightGradients::Fused;
+  }
   [[nodiscard]] double outer() const { return outer_tokens * hidden; }  // elements of the residual stream
   [[nodiscard]] double whole() const { return tokens * hidden; }        // ... of all tokens
 };
@@ -75,6 +79,8 @@ struct Step {
   Again again = Again::Op;
   Part part = Part::Other;
   bool by_tokens = false;  // its kernels can be cut by tokens: a product beside a collective of the same tokens
+  // Whether a segment ends with its kernels, so that what follows waits for a collective that they run beside.
+  bool ends_forward = false, ends_input = false;
   std::optional<LayerCollective> after_forward{};
   std::optional<LayerCollective> before_backward{};
 };
@@ -137,7 +143,8 @@ struct Step {
 struct Piece {
   std::vector<Kernel> kernels{};
   std::optional<LayerCollective> then{};
-  bool by_tokens = false;  // as of a step
+  bool by_tokens = false;  // as of a step, as is the next
+  bool ends = false;
 };
 /// The pieces as segments. What can be cut by tokens right after an all-gather of the ranks that share a layer is cut
 /// with it into `parts`, each beside the gathering of the next; what is right before a reduce-scatter likewise.

@@ -6,6 +6,7 @@
 
 #include "sim/model/model.hpp"
 #include "tests/model/gpt.hpp"
+#include "tests/model/kernels.hpp"
 
 namespace syncline {
 namespace {
@@ -13,21 +14,9 @@ namespace {
 using test::gpt;
 using test::megatron_shape;
 
-/// The collectives between segments, by name; in brackets those that the next segment does not await.
-std::vector<std::string> exchanges(const std::vector<Segment>& segments) {
-  std::vector<std::string> names;
-  for (const Segment& segment : segments)
-    if (segment.then)
-      names.push_back(segment.then->awaited ? segment.then->name : "(" + segment.then->name + ")");
-  return names;
-}
 using Names = std::vector<std::string>;
-
-double flop(const std::vector<Kernel>& kernels) {
-  double sum = 0;
-  for (const Kernel& kernel : kernels) sum += kernel.flop.si();
-  return sum;
-}
+using test::exchanges;
+using test::flop;
 
 const ModelSpec Llama{.name = "llama3-8b",
                       .source = {},
@@ -151,6 +140,48 @@ TEST_CASE("sequence parallelism cuts the bytes of norms and sums, and no product
   CHECK(8 * after.front().hbm == before.front().hbm);  // the norm
   CHECK(8 * after.back().hbm == before.back().hbm);    // bias, dropout and sum
   CHECK(after[1] == before[1]);                        // q, k, v
+}
+
+TEST_CASE("chunks put each part of a product beside the collective of the next, and lose no FLOP or byte") {
+  TrainingShape whole = megatron_shape(4, 8);
+  whole.sequence_parallel = true;
+  TrainingShape cut = whole;
+  cut.tensor_chunks = 4;
+  const ModelSpec model = gpt(48, 6144, 64);
+  const ModuleCost one = layer_cost(model, whole), many = layer_cost(model, cut);
+  for (const auto part : {&ModuleCost::forward, &ModuleCost::backward_input}) {
+    CHECK(flop(many.*part) == flop(one.*part));
+    CHECK(test::exchanged(many.*part, LayerGroup::Tensor) == test::exchanged(one.*part, LayerGroup::Tensor));
+    CHECK(test::collectives(many.*part).size() >= 3 * test::collectives(one.*part).size());
+  }
+  CHECK(many.backward_weight == one.backward_weight);
+  CHECK(many.saved == one.saved);
+
+  // The first: norm, gather of a quarter; the second quarter is not awaited by the product of the first.
+  const std::vector<Segment>& forward = many.forward;
+  Names gathers = exchanges(forward);
+  gathers.resize(8);
+  CHECK(gathers == Names{"all-gather-attention", "(all-gather-attention)", "(all-gather-attention)",
+                         "(all-gather-attention)", "(reduce-scatter-attention)", "(reduce-scatter-attention)",
+                         "(reduce-scatter-attention)", "reduce-scatter-attention"});
+  CHECK(forward[0].kernels.size() == 1);
+  CHECK(forward[1].kernels.empty());
+  CHECK(forward[2].kernels.size() == 1);
+  CHECK(forward[2].kernels[0].m == 2048 * 4 / 4);
+  CHECK(forward[0].then->bytes == Bytes(2.0 * 2048 * 4 * 6144 / 4));
+  // A quarter of the activations is moved each time, and all of the weights: 3 h²/8 in 2 bytes, three times more.
+  const double weights = 2.0 * 3 * 6144 * 6144 / 8;
+  CHECK(4 * forward[2].kernels[0].hbm.si() ==
+        doctest::Approx(one.forward[1].kernels[0].hbm.si() + 3 * weights).epsilon(1e-12));
+}
+
+TEST_CASE("chunks change nothing where there is no sequence parallelism") {
+  TrainingShape whole = megatron_shape(4, 8);
+  TrainingShape cut = whole;
+  cut.tensor_chunks = 4;
+  const ModelSpec model = gpt(48, 6144, 64);
+  CHECK(layer_cost(model, cut).forward == layer_cost(model, whole).forward);
+  CHECK(layer_cost(model, cut).backward_input == layer_cost(model, whole).backward_input);
 }
 
 }  // namespace

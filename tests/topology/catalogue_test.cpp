@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "sim/config/scenario.hpp"
@@ -41,6 +42,22 @@ TEST_CASE("every cluster of the catalogue is built at any size, with the bisecti
     CHECK(measures.switches == row.switches);
     CHECK(measures.bisection / 1_GBps == doctest::Approx(row.bisection).epsilon(1e-9));
   }
+}
+
+TEST_CASE("every file of the catalogue builds at its own size and says what it is and where that is from") {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SYNCLINE_SOURCE_DIR "/topologies")) {
+    if (entry.path().extension() != ".yaml") continue;
+    CAPTURE(entry.path().string());
+    ++files;
+    const TopologySpec spec = load_topology(entry.path(), {});
+    CHECK(spec.name == entry.path().stem().string());
+    CHECK_FALSE(spec.source.empty());
+    const Topology topology = build_topology(spec);
+    CHECK(topology.accelerators().size() == static_cast<std::size_t>(spec.accelerators));
+    CHECK_FALSE(topology.router().description().empty());
+  }
+  CHECK(files >= 26);
 }
 
 }  // namespace syncline

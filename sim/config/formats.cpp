@@ -27,9 +27,6 @@ constexpr Limits Ports{.low = 2, .high = 65536};
 constexpr Limits Dimensions{.low = 1, .high = 6};
 constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
 constexpr Limits Oversubscriptions{.low = 1e-6, .high = 1e6};
-constexpr Limits Clock{.low = 1e-6, .high = 1.2};  // a boost over the clock that was measured at
-constexpr Limits Units{.low = 1, .high = 1000000};
-constexpr Limits HalfSize{.low = 0, .high = 1e9};
 
 // Of a metric in its SI unit.
 constexpr Limits AnyFigure{.low = -1e30, .high = 1e30};
@@ -99,48 +96,6 @@ Codec scale_out_codec(ScaleOut& fabric) {
   return {"a block such as \"{kind: fat-tree, ...}\"",
           [&fabric](const ConfigValue& value) { read_scale_out(value, fabric); },
           [&fabric] { return write_scale_out(fabric); }};
-}
-
-// --- device ---
-
-/// Precisions with their peak rates; at least one.
-Codec peak_codec(std::map<Precision, FlopPerSecond>& peak) {
-  const auto fields = [](std::map<Precision, FlopPerSecond>& rates) {
-    Fields all;
-    for (const Precision precision :
-         {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8,
-          Precision::Int8, Precision::Fp4})
-      all.push_back(optional(name_of(precision), rates[precision]));
-    return all;
-  };
-  const auto given = [](const auto& rate) { return rate.second.si() > 0; };
-  const auto read = [&peak, fields, given](const ConfigValue& value) {
-    std::map<Precision, FlopPerSecond> rates;
-    read_fields(value, fields(rates));
-    if (value.node.kind == ConfigNode::Kind::Map && value.node.entries.empty())
-      value.fail("lists no precision; give one such as \"bf16: 989TFLOPps\"");
-    peak.clear();
-    std::ranges::copy_if(rates, std::inserter(peak, peak.end()), given);
-  };
-  const auto write = [&peak] {
-    Fields all;
-    for (auto& [precision, rate] : peak) all.push_back(required(name_of(precision), rate));
-    return write_fields(all);
-  };
-  return {"a block such as \"{bf16: 989TFLOPps}\"", read, write};
-}
-
-/// Two whole numbers: rows and columns of a tile.
-Codec tile_codec(int& rows, int& columns) {
-  const auto read = [&rows, &columns](const ConfigValue& value) {
-    if (value.node.kind != ConfigNode::Kind::List || value.node.items.size() != 2)
-      return value.fail("expected two whole numbers such as [128, 256]");
-    const std::vector<ConfigValue> items = list_items(value);
-    codec(rows, Width).read(items[0]);
-    codec(columns, Width).read(items[1]);
-  };
-  const auto write = [&rows, &columns] { return list_node({codec(rows).write(), codec(columns).write()}); };
-  return {"two whole numbers such as [128, 256]", read, write};
 }
 
 // --- scenario ---
@@ -265,30 +220,6 @@ Fields fields_of(TopologySpec& topology) {
           optional("scale-up", topology.scale_up),
           optional("nic", topology.nic),
           {"scale-out", false, scale_out_codec(topology.scale_out)}};
-}
-
-Fields fields_of(Device& device) {
-  GemmModel& gemm = device.gemm;
-  return {version_field(false),
-          optional("name", device.name),
-          optional("source", device.source),
-          required("memory", device.memory),
-          required_block("hbm", {required("bandwidth", device.hbm_bandwidth),
-                                 optional("efficiency", device.hbm_efficiency, AnyShare)}),
-          {"peak", true, peak_codec(device.peak)},
-          optional("sustained-clock", device.sustained_clock, Clock),
-          required_block("gemm", {required("plateau", gemm.plateau, AnyShare),
-                                  {"tile", false, tile_codec(gemm.tile_m, gemm.tile_n)},
-                                  {"small-tile", false, tile_codec(gemm.small_m, gemm.small_n)},
-                                  optional("small-rate", gemm.small_rate, AnyShare),
-                                  required("units", gemm.units, Units),
-                                  optional("k-half", gemm.k_half, HalfSize)}),
-          required_block("attention", {required("forward", device.attention_forward, AnyShare),
-                                       required("backward", device.attention_backward, AnyShare)}),
-          optional("kernel-gap", device.kernel_gap),
-          optional("launch", device.launch),
-          optional("compute-rate-while-communicating", device.compute_rate_while_communicating, AnyShare),
-          optional("reserve", device.reserve, AnySize)};
 }
 
 Fields fields_of(ModelSpec& model) {

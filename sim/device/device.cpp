@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 
 #include "sim/device/cluster.hpp"
@@ -25,28 +26,21 @@ Flop occupied_flop(const Kernel& kernel, int tile_m, int tile_n, int units) {
 
 Seconds gemm_time(const Kernel& kernel, const Device& device) {
   const GemmModel& gemm = device.gemm;
+  const GemmRates rates = gemm.rates_of(kernel.precision);
   const double k = static_cast<double>(kernel.k);
   const FlopPerSecond rate =
-      device.peak_of(kernel.precision) * (device.sustained_clock * gemm.plateau * k / (k + gemm.k_half));
+      device.peak_of(kernel.precision) * (device.sustained_clock * rates.plateau * k / (k + rates.k_half));
   const Flop large = occupied_flop(kernel, gemm.tile_m, gemm.tile_n, gemm.units);
-  const Flop small = occupied_flop(kernel, gemm.small_m, gemm.small_n, gemm.units) / gemm.small_rate;
+  const Flop small = occupied_flop(kernel, gemm.small_m, gemm.small_n, gemm.units) / rates.small_rate;
   return std::min(large, small) / rate;
 }
 
 Seconds attention_time(const Kernel& kernel, const Device& device) {
-  const double share = kernel.backward ? device.attention_backward : device.attention_forward;
-  return kernel.flop / (device.peak_of(kernel.precision) * (device.sustained_clock * share));
-}
-
-Seconds arithmetic_time(const Kernel& kernel, const Device& device) {
-  switch (kernel.kind) {
-    case KernelClass::Gemm:
-      return gemm_time(kernel, device);
-    case KernelClass::Attention:
-      return attention_time(kernel, device);
-    default:
-      return Seconds(0);  // bound by memory
-  }
+  constexpr std::int64_t WideHead = 128;  // flash kernels are tuned up to here
+  const double share = (kernel.backward ? device.attention_backward : device.attention_forward) *
+                       (kernel.k > WideHead ? device.attention_wide_head : 1.0);
+  return kernel.flop / (device.peak_of(kernel.precision) * (device.sustained_clock * share)) +
+         device.attention_ramp;
 }
 
 Seconds memory_time(const Kernel& kernel, const Device& device) {
@@ -57,10 +51,58 @@ Seconds memory_time(const Kernel& kernel, const Device& device) {
   return kernel.hbm / (device.hbm_bandwidth * device.hbm_efficiency);
 }
 
+/// Without the gap.
+Seconds busy_time(const Kernel& kernel, const Device& device) {
+  const Seconds memory = memory_time(kernel, device);
+  switch (kernel.kind) {
+    case KernelClass::Gemm: {
+      const Seconds arithmetic = gemm_time(kernel, device);
+      return std::max(arithmetic, memory) + device.gemm.exposed_memory * std::min(arithmetic, memory);
+    }
+    case KernelClass::Attention:
+      return std::max(attention_time(kernel, device), memory);
+    default:
+      return memory;
+  }
+}
+
+/// Whose figures stand in where a precision has none: of peaks where the hardware is the same, of rates where kernels
+/// are most alike.
+std::optional<Precision> stand_in(Precision precision) {
+  switch (precision) {
+    case Precision::Fp8Block:
+    case Precision::Fp4:
+      return Precision::Fp8;
+    case Precision::Fp16:
+    case Precision::Bf16:
+      return std::nullopt;
+    default:
+      return Precision::Bf16;
+  }
+}
+
+bool has_rates(const GemmModel& gemm, Precision precision) {
+  return gemm.own.contains(precision) || !stand_in(precision);
+}
+
 }  // namespace
 
+GemmRates GemmModel::rates_of(Precision precision) const {
+  while (!has_rates(*this, precision)) precision = *stand_in(precision);
+  const auto found = own.find(precision);
+  return found == own.end() ? GemmRates{plateau, small_rate, k_half} : found->second;
+}
+
+std::string carried_over(const Device& device, Precision precision) {
+  if (has_rates(device.gemm, precision)) return "";
+  Precision other = *stand_in(precision);
+  while (!has_rates(device.gemm, other)) other = *stand_in(other);
+  return fmt::format("{} products as {}", name_of(precision), name_of(other));
+}
+
 FlopPerSecond Device::peak_of(Precision precision) const {
-  const auto found = peak.find(precision);
+  auto found = peak.find(precision);
+  if (found == peak.end() && precision == Precision::Fp8Block) found = peak.find(Precision::Fp8);
   if (found == peak.end()) {
     throw std::invalid_argument(fmt::format("device \"{}\" has no peak for {}", name, name_of(precision)));
   }
@@ -76,7 +118,7 @@ Device ideal_device() {
 
 Seconds kernel_time(const Kernel& kernel, const Device& device) {
   if (kernel.kind == KernelClass::Fixed) return kernel.fixed;
-  return std::max(arithmetic_time(kernel, device), memory_time(kernel, device)) + device.kernel_gap;
+  return busy_time(kernel, device) + device.kernel_gap;
 }
 
 Seconds work_time(const Work& work, const Device& device) {

@@ -18,8 +18,8 @@ struct Names<KernelClass> {
 };
 template <>
 struct Names<Precision> {
-  static constexpr std::array<std::string_view, 7> all{"fp32", "tf32", "fp16", "bf16",
-                                                       "fp8",  "int8", "fp4"};
+  static constexpr std::array<std::string_view, 8> all{"fp32", "tf32", "fp16", "bf16",
+                                                       "fp8",  "int8", "fp4",  "fp8-block"};
 };
 template <>
 struct Names<Phase> {

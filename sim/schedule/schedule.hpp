@@ -19,7 +19,8 @@ namespace syncline {
 // --- compute -------------------------------------------------------------------------------------------------------
 
 enum class KernelClass : std::uint8_t { Gemm, Attention, Elementwise, Optimizer, Fixed };
-enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4 };
+/// Of the operands. Fp8Block: fp8 with a scale for each block of 128 numbers, which has a rate of its own.
+enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4, Fp8Block };
 
 /// One device kernel. Which cost it has is the device's affair (sim/device).
 struct Kernel {

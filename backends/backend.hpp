@@ -19,6 +19,9 @@ enum class NetworkModel : std::uint8_t { Fluid, Native };
 struct RunOptions {
   Detail detail = Detail::Aggregate;
   NetworkModel network = NetworkModel::Fluid;
+  /// The lowest rank of each role plays for all of its ranks (sim/schedule/fold.hpp has the conditions). Needs
+  /// aggregate detail.
+  bool fold = false;
   /// Called now and then while the fluid network runs. It must not change the run.
   std::function<void(double simulated_seconds, std::uint64_t events)> progress = {};
 };
@@ -28,7 +31,7 @@ class Backend {
   virtual ~Backend() = default;
   /// Runs a schedule that passed check_schedule().
   /// @throws std::invalid_argument when it needs something that the cluster lacks (more ranks than accelerators, a
-  ///         precision without a figure)
+  ///         precision without a figure), or cannot be folded
   [[nodiscard]] virtual RunResult run(const Schedule& schedule, const Cluster& cluster, const RunOptions& options) = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 #include "backends/replay/token.hpp"
 #include "sim/core/error.hpp"
@@ -16,48 +17,233 @@ std::uint32_t step_of(std::size_t lane, std::size_t position) {
   return static_cast<std::uint32_t>(lane) << PositionBits | static_cast<std::uint32_t>(position);
 }
 
+void insert_if_different(std::vector<HopCost>& ascending, const HopCost& cost) {
+  const auto place = std::lower_bound(ascending.begin(), ascending.end(), cost);
+  if (place == ascending.end() || *place != cost) ascending.insert(place, cost);
+}
+
+std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
+  return pattern == Burst::Pattern::AllPairs ? members : 1;
+}
+
 }  // namespace
 
-CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail, Network& network)
-    : schedule_(schedule), detail_(detail), network_(network), paths_(cluster) {}
+CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail,
+                                   Network& network, BundleBook* folded)
+    : schedule_(schedule),
+      detail_(detail),
+      network_(network),
+      book_(folded),
+      paths_(cluster),
+      sum_(cluster.topology.links().size()) {}
 
-CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family, GroupId id) {
-  std::unique_ptr<Group>& entry = groups_[static_cast<std::uint64_t>(family.value()) << 32 | id.value()];
+// --- what is known of groups and of what they run
+// ------------------------------------------------------------------
+
+std::span<const RankId> CollectivePlayer::members_of(const Collective& collective, GroupId group) const {
+  return schedule_.families[collective.family.value()].members(group);
+}
+
+std::vector<std::vector<std::uint32_t>> CollectivePlayer::rings_of(std::span<const RankId> members) const {
+  std::vector<AcceleratorId> accelerators;
+  for (const RankId rank : members) accelerators.push_back(paths_.accelerator(rank));
+  return ring_orders(accelerators, paths_.topology());
+}
+
+void CollectivePlayer::add_spread(std::span<const RankId> members, Spread& spread) const {
+  std::map<std::uint32_t, std::size_t> node_sizes;
+  const auto node_of = [&](RankId rank) { return paths_.topology().node_of(paths_.accelerator(rank)); };
+  for (const RankId rank : members) ++node_sizes[node_of(rank)];
+  std::size_t pairs = 0;
+  for (const auto& [node, size] : node_sizes) pairs += size * (members.size() - size);
+  spread.nodes = std::max(spread.nodes, node_sizes.size());
+  spread.pairs.add(pairs);
+  spread.far_from_first.add(members.size() - node_sizes[node_of(members.front())]);
+}
+
+CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId id) {
+  std::unique_ptr<Group>& entry = groups_[static_cast<std::uint64_t>(family_id.value()) << 32 | id.value()];
   if (entry) return *entry;
   entry = std::make_unique<Group>();
-  const std::span<const RankId> members = schedule_.families[family.value()].members(id);
-  entry->members.assign(members.begin(), members.end());
-  std::vector<AcceleratorId> accelerators;
-  std::map<std::uint32_t, std::size_t> node_sizes;
-  for (const RankId rank : members) {
-    accelerators.push_back(paths_.accelerator(rank));
-    ++node_sizes[paths_.topology().node_of(accelerators.back())];
+  const GroupFamily& family = schedule_.families[family_id.value()];
+  const auto role_of_first = [&](GroupId group) {
+    return schedule_.role_of[family.members(group).front().value()];
+  };
+  if (book_ == nullptr) {
+    entry->siblings = {id};
+  } else {
+    for (std::size_t g = 0; g < family.group_count(); ++g)
+      if (role_of_first(GroupId(g)) == role_of_first(id)) entry->siblings.emplace_back(g);
   }
-  entry->nodes = node_sizes.size();
-  entry->far_from_first = members.size() - node_sizes[paths_.topology().node_of(accelerators.front())];
-  for (const auto& [node, size] : node_sizes) entry->pairs_between_nodes += size * (members.size() - size);
-  entry->rings = ring_orders(accelerators, paths_.topology());
+  for (const GroupId sibling : entry->siblings) add_spread(family.members(sibling), entry->spread);
+  entry->members.assign(family.members(id).begin(), family.members(id).end());
+  entry->rings = rings_of(entry->members);
   return *entry;
 }
 
-// Rings of one group all take the same hops whatever they carry; so do its chains.
-const LanePaths& CollectivePlayer::lane_paths(Group& group, const CollectivePlan& plan) {
-  std::optional<LanePaths>& paths = plan.lanes.front().closed ? group.ring_paths : group.chain_paths;
-  if (!paths) paths = paths_.lane_paths(group.members, plan.lanes);
-  return *paths;
-}
-
-void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint32_t owner) {
+const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
   const Algorithm algorithm =
       collective.algorithm == Algorithm::Auto ? choose_algorithm(collective.kind) : collective.algorithm;
-  std::shared_ptr<const CollectivePlan>& plan =
-      plans_[{collective.kind, algorithm, collective.family, id, collective.bytes.si()}];
-  if (!plan)
-    plan = std::make_shared<const CollectivePlan>(
-        plan_collective(collective.kind, algorithm, collective.bytes, group.rings));
-  const LanePaths* lanes = plan->lanes.empty() ? nullptr : &lane_paths(group, *plan);
-  note_choice(collective, group, *plan, lanes);
+  const PartKey key{collective.kind, algorithm, collective.bytes.si()};
+  const auto known = group.parts.find(key);
+  if (known != group.parts.end()) return known->second;
+  return group.parts.emplace(key, make_part(collective, algorithm, group)).first->second;
+}
+
+CollectivePlayer::Part CollectivePlayer::make_part(const Collective& collective, Algorithm algorithm,
+                                                   Group& group) {
+  Part part;
+  part.group = &group;
+  part.plan = plan_collective(collective.kind, algorithm, collective.bytes, group.rings);
+  part.bytes_sent =
+      syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
+  if (part.plan.lanes.empty())
+    add_bursts(collective, part);
+  else
+    add_lanes(collective, part);
+  return part;
+}
+
+void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
+  // The pieces of a chain are at different places of it at different times: no one action stands for them.
+  part.as_one = detail_ == Detail::Aggregate && part.plan.lanes.front().closed;
+  if (book_ != nullptr && !part.as_one)
+    throw std::invalid_argument(
+        "the ranks of a role cannot be folded: a broadcast by ring goes piece by piece");
+  part.lanes = &lanes_of(collective, part);
+  const Crossings& hops = part.lanes->between_nodes;
+  part.lane_bytes = part.plan.lanes.front().bytes_per_sender();
+  part.bytes_between_nodes = part.lane_bytes * static_cast<double>(hops.total);
+  add_choice(collective, part, part.lane_bytes * static_cast<double>(hops.most));
+  if (!part.as_one) return;
+  // All hops of all lanes advance together. What a lane takes alone beyond its bytes at the bundle's pace
+  // comes first.
+  const LanePaths& paths = part.lanes->paths;
+  for (std::size_t l = 0; l < part.plan.lanes.size(); ++l)
+    part.latency = std::max(part.latency, paths.lone_time(l, part.plan.lanes[l]) -
+                                              Seconds(part.lane_bytes.si() * paths.seconds_per_byte));
+  part.plan.lanes.clear();  // as long as the group, and not needed again
+}
+
+// Rings of one group all take the same hops whatever they carry; so do its chains.
+CollectivePlayer::Lanes& CollectivePlayer::lanes_of(const Collective& collective, const Part& part) {
+  Group& group = *part.group;
+  std::optional<Lanes>& lanes = part.plan.lanes.front().closed ? group.ring : group.chain;
+  if (lanes) return *lanes;
+  lanes = Lanes{paths_.lane_paths(group.members, part.plan.lanes), {}};
+  lanes->between_nodes.add(lanes->paths.between_nodes);
+  if (part.as_one) {
+    lanes->paths.hops.clear();
+    lanes->paths.uses.clear();
+    lanes->paths.uses.shrink_to_fit();
+  }
+  if (book_ == nullptr) return *lanes;
+  add_siblings(collective, part, *lanes);
+  book_->enter(lanes->paths.bundle);
+  return *lanes;
+}
+
+// The siblings' flows share the links with the group's own. Alone, each would take its own time: the longest
+// counts.
+void CollectivePlayer::add_siblings(const Collective& collective, const Part& part, Lanes& lanes) {
+  LanePaths& all = lanes.paths;
+  sum_.add(all.bundle.uses);
+  for (const GroupId sibling : part.group->siblings) {
+    const std::span<const RankId> members = members_of(collective, sibling);
+    if (members.front() == part.group->members.front()) continue;
+    const CollectivePlan plan =
+        plan_collective(collective.kind, part.plan.algorithm, collective.bytes, rings_of(members));
+    const LanePaths its = paths_.lane_paths(members, plan.lanes);
+    // One with more lanes moves less on each.
+    const double share = static_cast<double>(part.plan.lanes.size()) / static_cast<double>(plan.lanes.size());
+    sum_.add(its.bundle.uses, share);
+    lanes.between_nodes.add(its.between_nodes);
+    all.seconds_per_byte = std::max(all.seconds_per_byte, its.seconds_per_byte * share);
+    for (std::size_t l = 0; l < its.costs.size(); ++l) {
+      std::vector<HopCost>& costs = all.costs[std::min(l, all.costs.size() - 1)];
+      for (const HopCost& cost : its.costs[l])
+        insert_if_different(costs, {cost.latency, cost.seconds_per_byte * share});
+    }
+  }
+  all.bundle.uses = sum_.take();
+}
+
+void CollectivePlayer::add_bursts(const Collective& collective, Part& part) {
+  Bytes at_most;
+  for (const Burst& burst : part.plan.phases) {
+    if (detail_ == Detail::Aggregate) static_cast<void>(fan_outs_of(collective, *part.group, burst.pattern));
+    const bool all = burst.pattern == Burst::Pattern::AllPairs;
+    const Spread& spread = part.group->spread;
+    const Crossings& crossings = all ? spread.pairs : spread.far_from_first;
+    at_most += burst.bytes * static_cast<double>(crossings.most);
+    part.bytes_between_nodes += burst.bytes * static_cast<double>(crossings.total);
+  }
+  add_choice(collective, part, at_most);
+}
+
+const CollectivePlayer::FanOuts& CollectivePlayer::fan_outs_of(const Collective& collective, Group& group,
+                                                               Burst::Pattern pattern) {
+  std::optional<FanOuts>& fan_outs = group.fan_outs[static_cast<std::size_t>(pattern)];
+  if (fan_outs) return *fan_outs;
+  fan_outs.emplace();
+  if (book_ != nullptr) {
+    fan_outs->push_back(merged_fan_out(collective, group, pattern));
+    book_->enter(fan_outs->front().bundle);
+    return *fan_outs;
+  }
+  for (std::size_t source = 0; source < sources_of(pattern, group.members.size()); ++source)
+    fan_outs->push_back(paths_.fan_out(group.members, source));
+  return *fan_outs;
+}
+
+FanOut CollectivePlayer::merged_fan_out(const Collective& collective, const Group& group,
+                                        Burst::Pattern pattern) {
+  FanOut all;
+  for (const GroupId sibling : group.siblings) {
+    const std::span<const RankId> members = members_of(collective, sibling);
+    for (std::size_t source = 0; source < sources_of(pattern, members.size()); ++source) {
+      const FanOut its = paths_.fan_out(members, source);
+      sum_.add(its.bundle.uses);
+      all.costs.insert(all.costs.end(), its.costs.begin(), its.costs.end());
+    }
+  }
+  all.bundle.uses = sum_.take();
+  keep_different(all.costs);
+  return all;
+}
+
+// Groups of one family may differ in size and in what they span: a choice is of one size, and its bytes are
+// summed.
+void CollectivePlayer::add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most) {
+  const std::size_t members = part.group->members.size();
+  CollectiveChoice& choice =
+      choices_[{collective.family, collective.kind, collective.bytes.si(), part.plan.algorithm, members}];
+  choice.kind = collective.kind;
+  choice.family = schedule_.families[collective.family.value()].name();
+  choice.bytes = collective.bytes;
+  choice.group_size = members;
+  choice.algorithm = part.plan.algorithm;
+  choice.channels = std::max({choice.channels, 1, static_cast<int>(part.plan.lanes.size())});
+  choice.nodes_spanned = std::max(choice.nodes_spanned, part.group->spread.nodes);
+  choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes_at_most);
+  part.choice = &choice;
+}
+
+std::vector<CollectiveChoice> CollectivePlayer::choices() const {
+  std::vector<CollectiveChoice> all;
+  for (const auto& [key, choice] : choices_) all.push_back(choice);
+  return all;
+}
+
+// --- the play
+// ------------------------------------------------------------------------------------------------------
+
+void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint32_t owner) {
+  const Part& part = part_of(collective, id);
+  bytes_sent_ += part.bytes_sent;
+  part.choice->count += part.group->siblings.size();
+  part.choice->total_bytes_between_nodes += part.bytes_between_nodes;
 
   std::uint32_t slot = static_cast<std::uint32_t>(live_.size());
   if (free_.empty()) {
@@ -68,87 +254,78 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
     free_.pop_back();
   }
   Live& live = live_[slot];
-  live.group = &group;
-  live.plan = plan;
-  live.lanes = lanes;
+  live.part = &part;
   live.phase = 0;
   live.owner = owner;
-  if (lanes != nullptr) play_lanes(slot);
-  else play_phase(slot);
+  if (part.lanes != nullptr)
+    play_lanes(slot);
+  else
+    play_phase(slot);
 }
 
-void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot,
-                                std::uint32_t step) {
+void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency,
+                                std::uint32_t slot, std::uint32_t step) {
   network_.transfer(uses, bytes, latency, Event{EventKind::CollectiveStep, slot, step}.token());
 }
 
-// The pieces of a chain are at different places of it at different times: no one action stands for them.
-bool CollectivePlayer::expanded(const CollectivePlan& plan) const {
-  return detail_ == Detail::Full || (!plan.lanes.empty() && !plan.lanes.front().closed);
+void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot) {
+  if (book_ != nullptr) book_->moved(bundle, bytes);
+  transfer(bundle.uses, bytes, latency, slot, 0);
 }
 
 void CollectivePlayer::play_lanes(std::uint32_t slot) {
   Live& live = live_[slot];
-  if (!expanded(*live.plan)) {
-    // All hops of all lanes advance together. What a lane takes alone beyond its bytes at the bundle's pace comes first.
-    const Bundle& bundle = live.lanes->bundle;
-    const Bytes bytes = live.plan->lanes.front().bytes_per_sender();
-    Seconds latency;
-    for (std::size_t l = 0; l < live.plan->lanes.size(); ++l)
-      latency = std::max(latency, live.lanes->lone_time(l, live.plan->lanes[l]) -
-                                      Seconds(bytes.si() * bundle.seconds_per_byte));
+  const Part& part = *live.part;
+  if (part.as_one) {
     live.outstanding = 1;
-    return transfer(bundle.uses, bytes, latency, slot, 0);
+    return move(part.lanes->paths.bundle, part.lane_bytes, part.latency, slot);
   }
   live.outstanding = 0;
-  live.progress.assign(live.plan->lanes.size(), {});
-  for (std::size_t l = 0; l < live.plan->lanes.size(); ++l) {
-    const Lane& lane = live.plan->lanes[l];
+  live.progress.assign(part.plan.lanes.size(), {});
+  for (std::size_t l = 0; l < part.plan.lanes.size(); ++l) {
+    const Lane& lane = part.plan.lanes[l];
     SYNCLINE_CHECK(lane.order.size() <= PositionMask, "group too large to expand in full");
     live.progress[l].resize(lane.order.size());
     live.outstanding += lane.senders() * static_cast<std::size_t>(lane.steps);
   }
-  for (std::uint32_t l = 0; l < live.plan->lanes.size(); ++l)
-    for (std::uint32_t i = 0; i < live.plan->lanes[l].senders(); ++i) try_send(slot, l, i);
+  for (std::uint32_t l = 0; l < part.plan.lanes.size(); ++l)
+    for (std::uint32_t i = 0; i < part.plan.lanes[l].senders(); ++i) try_send(slot, l, i);
 }
 
 // Sends the next step of a position when its own last one has arrived and what it forwards is there.
 void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, std::uint32_t position) {
   Live& live = live_[slot];
-  const Lane& lane = live.plan->lanes[lane_index];
+  const Lane& lane = live.part->plan.lanes[lane_index];
   if (position >= lane.senders()) return;
   Progress& progress = live.progress[lane_index][position];
   if (progress.busy || progress.sent == lane.steps) return;
   const bool head = !lane.closed && position == 0;
   if (!head && progress.received < progress.sent + 1 - lane.lag) return;
   progress.busy = true;
-  const Path& path = live.lanes->hops[lane_index][position];
-  transfer(live.lanes->uses_of(path), lane.bytes_of(progress.sent), path.latency, slot, step_of(lane_index, position));
+  const LanePaths& paths = live.part->lanes->paths;
+  const Path& path = paths.hops[lane_index][position];
+  transfer(paths.uses_of(path), lane.bytes_of(progress.sent), path.latency, slot,
+           step_of(lane_index, position));
 }
 
 void CollectivePlayer::play_phase(std::uint32_t slot) {
   Live& live = live_[slot];
-  const Burst& burst = live.plan->phases[live.phase];
-  const std::vector<RankId>& members = live.group->members;
+  const Burst& burst = live.part->plan.phases[live.phase];
+  const Group& group = *live.part->group;
+  const std::vector<RankId>& members = group.members;
   const std::size_t n = members.size();
-  const std::size_t sources = burst.pattern == Burst::Pattern::AllPairs ? n : 1;
   if (detail_ == Detail::Aggregate) {
-    std::vector<Bundle>& fan_out = live.group->fan_out;
-    fan_out.reserve(sources);
-    while (fan_out.size() < sources) fan_out.push_back(paths_.fan_out(members, fan_out.size()));
-    live.outstanding = sources;
-    for (std::size_t i = 0; i < sources; ++i) {
-      // Much to send: the near ones are served while the first bytes are on their way to the far ones. Little: the last
-      // arrival is that at the farthest.
-      const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
-      const Seconds sending(bytes.si() * fan_out[i].seconds_per_byte);
-      const Seconds latency =
-          std::max(fan_out[i].mean_latency,
-                   fan_out[i].slowest_latency - sending * (static_cast<double>(n - 2) / static_cast<double>(n - 1)));
-      transfer(fan_out[i].uses, bytes, latency, slot, 0);
+    const FanOuts& fan_outs = *group.fan_outs[static_cast<std::size_t>(burst.pattern)];
+    const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
+    live.outstanding = fan_outs.size();
+    for (const FanOut& fan : fan_outs) {
+      Seconds latency;
+      for (const FanOutCost& cost : fan.costs) latency = std::max(latency, cost.latency(bytes, n - 1));
+      move(fan.bundle, bytes, latency, slot);
     }
     return;
   }
+  const std::size_t sources = sources_of(burst.pattern, n);
   live.outstanding = sources * (n - 1);
   for (std::size_t shift = 1; shift < n; ++shift) {
     for (std::size_t i = 0; i < sources; ++i) {
@@ -161,8 +338,9 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
 
 std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::uint32_t step) {
   Live& live = live_[slot];
+  const Part& part = *live.part;
   --live.outstanding;
-  if (live.lanes != nullptr && expanded(*live.plan)) {
+  if (part.lanes != nullptr && !part.as_one) {
     const std::uint32_t lane = step >> PositionBits, position = step & PositionMask;
     std::vector<Progress>& progress = live.progress[lane];
     const auto next = static_cast<std::uint32_t>((position + 1) % progress.size());
@@ -173,47 +351,13 @@ std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::
     try_send(slot, lane, next);
   }
   if (live.outstanding > 0) return std::nullopt;
-  if (live.lanes == nullptr && live.phase + 1 < live.plan->phases.size()) {
+  if (live.phase + 1 < part.plan.phases.size()) {
     ++live.phase;
     play_phase(slot);
     return std::nullopt;
   }
   free_.push_back(slot);
   return live.owner;
-}
-
-// Groups of one family may differ in size and in what they span: a choice is of one size, and its bytes are summed.
-void CollectivePlayer::note_choice(const Collective& collective, const Group& group, const CollectivePlan& plan,
-                                   const LanePaths* lanes) {
-  Bytes between_nodes;
-  if (lanes != nullptr) {
-    between_nodes = plan.lanes.front().bytes_per_sender() * static_cast<double>(lanes->between_nodes);
-  } else {
-    for (const Burst& burst : plan.phases) {
-      const bool all = burst.pattern == Burst::Pattern::AllPairs;
-      between_nodes += burst.bytes * static_cast<double>(all ? group.pairs_between_nodes : group.far_from_first);
-    }
-  }
-  bytes_sent_ += bytes_sent(plan, group.members.size());
-
-  CollectiveChoice& choice = choices_[{collective.family, collective.kind, collective.bytes.si(), plan.algorithm,
-                                       group.members.size()}];
-  choice.kind = collective.kind;
-  choice.family = schedule_.families[collective.family.value()].name();
-  choice.bytes = collective.bytes;
-  choice.group_size = group.members.size();
-  choice.algorithm = plan.algorithm;
-  choice.channels = std::max({choice.channels, 1, static_cast<int>(plan.lanes.size())});
-  choice.nodes_spanned = std::max(choice.nodes_spanned, group.nodes);
-  choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes);
-  choice.total_bytes_between_nodes += between_nodes;
-  ++choice.count;
-}
-
-std::vector<CollectiveChoice> CollectivePlayer::choices() const {
-  std::vector<CollectiveChoice> all;
-  for (const auto& [key, choice] : choices_) all.push_back(choice);
-  return all;
 }
 
 }  // namespace syncline

@@ -1,6 +1,11 @@
-// Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in full).
+// Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in
+// full).
+//
+// In a folded run the collective of one group stands for those of all its siblings: the groups of its family
+// that hold the same roles. They run at the same time, so they are one action over the links of all.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -9,13 +14,20 @@
 #include <vector>
 
 #include "backends/backend.hpp"
+#include "backends/replay/bundle_book.hpp"
 #include "backends/replay/paths.hpp"
 
 namespace syncline {
 
 class CollectivePlayer {
  public:
-  CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail, Network& network);
+  /// @param folded  where bundles are entered when one group stands for its siblings; else null
+  CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail, Network& network,
+                   BundleBook* folded);
+
+  /// Looks up all that start() will need; of every collective of a folded run, before the book is closed.
+  /// @throws std::invalid_argument  in a folded run, a broadcast by ring: its pieces are never one action
+  void prepare(const Collective& collective, GroupId group) { static_cast<void>(part_of(collective, group)); }
 
   /// All members have arrived. `owner` comes back from on_step() when it is over.
   void start(const Collective& collective, GroupId group, std::uint32_t owner);
@@ -33,31 +45,59 @@ class CollectivePlayer {
     int sent = 0, received = 0;
     bool busy = false;
   };
-  struct Group {  // what is known of one group of one family
-    std::vector<RankId> members;
-    std::vector<std::vector<std::uint32_t>> rings;
-    std::optional<LanePaths> ring_paths, chain_paths;
-    std::vector<Bundle> fan_out;  // by source; empty until a direct collective asks
-    std::size_t nodes = 0;
-    std::size_t pairs_between_nodes = 0;  // ordered pairs of members on different nodes
-    std::size_t far_from_first = 0;       // members on another node than the first
+  /// How often something is between nodes: in one group at most, and in all siblings together.
+  struct Crossings {
+    std::size_t most = 0, total = 0;
+    void add(std::size_t count) {
+      most = std::max(most, count);
+      total += count;
+    }
   };
-  struct Live {  // one collective under way
-    Group* group = nullptr;
-    std::shared_ptr<const CollectivePlan> plan;
-    const LanePaths* lanes = nullptr;
-    std::vector<std::vector<Progress>> progress;  // [lane][position]
-    std::size_t phase = 0;
-    std::size_t outstanding = 0;                  // transfers or actions not yet over
-    std::uint32_t owner = 0;
+  /// On which nodes the members are.
+  struct Spread {
+    std::size_t nodes = 0;  // of one group, at most
+    Crossings pairs,
+        far_from_first;  // ordered pairs of members on different nodes; members away from the first's
   };
-  struct PlanKey {
+  struct Lanes {
+    LanePaths paths;  // the group's own hops, and the bundle and costs of all siblings
+    Crossings between_nodes;
+  };
+  using FanOuts = std::vector<FanOut>;  // by source; when folded, one for all sources of all siblings
+
+  struct PartKey {
     CollectiveKind kind;
     Algorithm algorithm;
-    FamilyId family;
-    GroupId group;
     double bytes;
-    auto operator<=>(const PlanKey&) const = default;
+    auto operator<=>(const PartKey&) const = default;
+  };
+  struct Group;
+  /// What collectives of one kind, algorithm and size in one group have in common.
+  struct Part {
+    Group* group = nullptr;
+    bool as_one = false;                    // lanes that are one action; else
+    CollectivePlan plan;                    // is played transfer by transfer, or fan-out by fan-out
+    Lanes* lanes = nullptr;                 // null: of bursts
+    Bytes lane_bytes;                       // as one: what each member flow moves,
+    Seconds latency;                        // and what the lanes take alone beyond that at the bundle's pace
+    Bytes bytes_sent, bytes_between_nodes;  // by all siblings
+    CollectiveChoice* choice = nullptr;
+  };
+  struct Group {  // what is known of one group of one family
+    std::vector<RankId> members;
+    std::vector<GroupId> siblings;  // that it stands for, itself among them
+    std::vector<std::vector<std::uint32_t>> rings;
+    std::optional<Lanes> ring, chain;
+    std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
+    Spread spread;
+    std::map<PartKey, Part> parts;
+  };
+  struct Live {  // one collective under way
+    const Part* part = nullptr;
+    std::vector<std::vector<Progress>> progress;  // [lane][position]
+    std::size_t phase = 0;
+    std::size_t outstanding = 0;  // transfers or actions not yet over
+    std::uint32_t owner = 0;
   };
   struct ChoiceKey {
     FamilyId family;
@@ -69,21 +109,33 @@ class CollectivePlayer {
   };
 
   Group& group_of(FamilyId family, GroupId group);
-  const LanePaths& lane_paths(Group& group, const CollectivePlan& plan);
-  [[nodiscard]] bool expanded(const CollectivePlan& plan) const;
+  void add_spread(std::span<const RankId> members, Spread& spread) const;
+  const Part& part_of(const Collective& collective, GroupId group);
+  [[nodiscard]] Part make_part(const Collective& collective, Algorithm algorithm, Group& group);
+  void add_lanes(const Collective& collective, Part& part);
+  void add_bursts(const Collective& collective, Part& part);
+  void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
+  Lanes& lanes_of(const Collective& collective, const Part& part);
+  void add_siblings(const Collective& collective, const Part& part, Lanes& lanes);
+  const FanOuts& fan_outs_of(const Collective& collective, Group& group, Burst::Pattern pattern);
+  [[nodiscard]] FanOut merged_fan_out(const Collective& collective, const Group& group,
+                                      Burst::Pattern pattern);
+  [[nodiscard]] std::span<const RankId> members_of(const Collective& collective, GroupId group) const;
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> rings_of(std::span<const RankId> members) const;
   void play_lanes(std::uint32_t slot);
   void play_phase(std::uint32_t slot);
   void try_send(std::uint32_t slot, std::uint32_t lane, std::uint32_t position);
-  void note_choice(const Collective& collective, const Group& group, const CollectivePlan& plan,
-                   const LanePaths* lanes);
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot, std::uint32_t step);
+  void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot);
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot,
+                std::uint32_t step);
 
   const Schedule& schedule_;
   Detail detail_;
   Network& network_;
+  BundleBook* book_;
   PathFinder paths_;
+  BundleSum sum_;
   std::map<std::uint64_t, std::unique_ptr<Group>> groups_;
-  std::map<PlanKey, std::shared_ptr<const CollectivePlan>> plans_;
   std::map<ChoiceKey, CollectiveChoice> choices_;
   Bytes bytes_sent_;
   std::vector<Live> live_;

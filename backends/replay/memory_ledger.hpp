@@ -1,4 +1,4 @@
-// Memory of every rank through a run, by category.
+// Memory of every rank that is played, through a run, by category.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@ namespace syncline {
 class MemoryLedger {
  public:
   /// @param capacity  of one accelerator; 0: not checked
-  MemoryLedger(std::size_t ranks, Bytes capacity) : capacity_(capacity), held_(ranks), total_(ranks), report_(ranks) {}
+  MemoryLedger(std::size_t seats, Bytes capacity)
+      : capacity_(capacity), held_(seats), total_(seats), report_(seats) {}
 
-  /// What `rank` holds before its first op.
-  void hold(RankId rank, const std::vector<MemoryEffect>& resident);
+  /// What the rank of `seat` holds before its first op.
+  void hold(std::uint32_t seat, const std::vector<MemoryEffect>& resident);
   /// Positive effects, when the op starts.
-  void take(RankId rank, const std::vector<MemoryEffect>& effects, std::uint32_t op, Seconds now);
+  void take(std::uint32_t seat, const std::vector<MemoryEffect>& effects, std::uint32_t op, Seconds now);
   /// Negative effects, when the op ends.
-  void give_back(RankId rank, const std::vector<MemoryEffect>& effects);
+  void give_back(std::uint32_t seat, const std::vector<MemoryEffect>& effects);
 
   [[nodiscard]] std::vector<RankMemory> report() && { return std::move(report_); }
 
  private:
-  void note_peak(RankId rank, std::uint32_t op, Seconds now, bool at_start);
+  void note_peak(std::uint32_t seat, std::uint32_t op, Seconds now, bool at_start);
 
   Bytes capacity_;
   std::vector<MemoryByCategory> held_;

@@ -1,11 +1,33 @@
 #include "backends/replay/paths.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace syncline {
 
-PathFinder::PathFinder(const Cluster& cluster) : cluster_(cluster), crossing_(cluster.topology.links().size()) {}
+void BundleSum::add(LinkId link, double coefficient) {
+  double& sum = sum_[link.value()];
+  if (sum == 0) touched_.push_back(link);
+  sum += coefficient;
+}
+
+void BundleSum::add(std::span<const LinkUse> uses, double factor) {
+  for (const LinkUse& use : uses) add(use.link, use.coefficient * factor);
+}
+
+std::vector<LinkUse> BundleSum::take() {
+  std::sort(touched_.begin(), touched_.end());
+  std::vector<LinkUse> uses;
+  uses.reserve(touched_.size());
+  for (const LinkId link : touched_) {
+    uses.push_back({link, sum_[link.value()]});
+    sum_[link.value()] = 0;
+  }
+  touched_.clear();
+  return uses;
+}
+
+PathFinder::PathFinder(const Cluster& cluster)
+    : cluster_(cluster), pace_(cluster.topology.links().size()), sum_(cluster.topology.links().size()) {}
 
 bool PathFinder::between_nodes(RankId a, RankId b) const {
   return topology().node_of(accelerator(a)) != topology().node_of(accelerator(b));
@@ -24,22 +46,11 @@ Seconds PathFinder::append(RankId source, RankId target, std::vector<LinkUse>& u
   return latency;
 }
 
-void PathFinder::count_link(LinkId link) {
-  if (crossing_[link.value()] == 0) touched_.push_back(link);
-  crossing_[link.value()] += 1;
-}
-
-// Turns the counts into coefficients per byte of one of `transfers`, and clears them.
-void PathFinder::finish(Bundle& bundle, double transfers) {
-  std::sort(touched_.begin(), touched_.end());
-  for (const LinkId link : touched_) {
-    const double coefficient = crossing_[link.value()] / transfers;
-    bundle.seconds_per_byte =
-        std::max(bundle.seconds_per_byte, coefficient / topology().link(link).bandwidth.si());
-    bundle.uses.push_back({link, coefficient});
-    crossing_[link.value()] = 0;
-  }
-  touched_.clear();
+double PathFinder::fullest(std::span<const LinkUse> uses) const {
+  double most = 0;
+  for (const LinkUse& use : uses)
+    most = std::max(most, use.coefficient / topology().link(use.link).bandwidth.si());
+  return most;
 }
 
 LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<const Lane> lanes) {
@@ -54,10 +65,11 @@ LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<cons
       path.latency = append(from, to, paths.uses);
       path.count = static_cast<std::uint32_t>(paths.uses.size()) - path.first;
       if (between_nodes(from, to)) ++paths.between_nodes;
-      for (const LinkId link : route_) count_link(link);
     }
   }
-  finish(paths.bundle, 1);
+  sum_.add(paths.uses);
+  paths.bundle.uses = sum_.take();
+  paths.seconds_per_byte = fullest(paths.bundle.uses);
   add_costs(paths);
   return paths;
 }
@@ -65,18 +77,17 @@ LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<cons
 // What each hop costs when all lanes share the links: few different values on a regular fabric.
 void PathFinder::add_costs(LanePaths& paths) {
   for (const LinkUse& use : paths.bundle.uses)
-    crossing_[use.link.value()] = use.coefficient / topology().link(use.link).bandwidth.si();
+    pace_[use.link.value()] = use.coefficient / topology().link(use.link).bandwidth.si();
   for (const std::vector<Path>& hops : paths.hops) {
-    std::set<HopCost> different;
+    std::vector<HopCost>& costs = paths.costs.emplace_back();
     for (const Path& hop : hops) {
       HopCost cost{hop.latency, 0};
       for (const LinkUse& use : paths.uses_of(hop))
-        cost.seconds_per_byte = std::max(cost.seconds_per_byte, crossing_[use.link.value()]);
-      different.insert(cost);
+        cost.seconds_per_byte = std::max(cost.seconds_per_byte, pace_[use.link.value()]);
+      if (costs.empty() || costs.back() != cost) costs.push_back(cost);
     }
-    paths.costs.emplace_back(different.begin(), different.end());
+    keep_different(costs);
   }
-  for (const LinkUse& use : paths.bundle.uses) crossing_[use.link.value()] = 0;
 }
 
 Seconds LanePaths::lone_time(std::size_t index, const Lane& lane) const {
@@ -92,17 +103,28 @@ Seconds LanePaths::lone_time(std::size_t index, const Lane& lane) const {
   return total;
 }
 
-Bundle PathFinder::fan_out(std::span<const RankId> members, std::size_t source) {
-  Bundle bundle;
+Seconds FanOutCost::latency(Bytes bytes, std::size_t others) const {
+  const Seconds sending(bytes.si() * seconds_per_byte);
+  const double all_but_last = static_cast<double>(others - 1) / static_cast<double>(others);
+  return std::max(mean_latency, slowest_latency - sending * all_but_last);
+}
+
+FanOut PathFinder::fan_out(std::span<const RankId> members, std::size_t source) {
+  FanOutCost cost;
+  const auto others = static_cast<double>(members.size() - 1);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (i == source) continue;
     const Seconds latency = follow(members[source], members[i]);
-    bundle.slowest_latency = std::max(bundle.slowest_latency, latency);
-    bundle.mean_latency += latency / static_cast<double>(members.size() - 1);
-    for (const LinkId link : route_) count_link(link);
+    cost.slowest_latency = std::max(cost.slowest_latency, latency);
+    cost.mean_latency += latency / others;
+    for (const LinkId link : route_) sum_.add(link, 1);
   }
-  finish(bundle, static_cast<double>(members.size() - 1));
-  return bundle;
+  FanOut fan;
+  fan.bundle.uses = sum_.take();
+  for (LinkUse& use : fan.bundle.uses) use.coefficient /= others;
+  cost.seconds_per_byte = fullest(fan.bundle.uses);
+  fan.costs = {cost};
+  return fan;
 }
 
 }  // namespace syncline

@@ -1,6 +1,7 @@
 // The routes that a group's collectives take, looked up once and kept.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <span>
@@ -19,12 +20,11 @@ struct Path {
   Seconds latency;
 };
 
-/// Several transfers that advance together, as one action over all their links: on each link the number of them that
-/// cross it, per byte that one of them moves.
+/// Several transfers that advance together, as one action over all their links: on each link the number of
+/// them that cross it, per byte that one of them moves.
 struct Bundle {
   std::vector<LinkUse> uses;
-  Seconds slowest_latency, mean_latency;  // of its paths (fan-outs only)
-  double seconds_per_byte = 0;            // at the fullest link, nothing else being under way
+  std::size_t number = 0;  // in a BundleBook
 };
 
 /// What a step costs on a hop: latency + bytes · seconds_per_byte.
@@ -34,19 +34,58 @@ struct HopCost {
   friend auto operator<=>(const HopCost&, const HopCost&) = default;
 };
 
+/// Sorts, and leaves one of equal ones.
+template <class Cost>
+void keep_different(std::vector<Cost>& costs) {
+  std::sort(costs.begin(), costs.end());
+  costs.erase(std::unique(costs.begin(), costs.end()), costs.end());
+}
+
 /// The hops of a plan's lanes.
 struct LanePaths {
   std::vector<LinkUse> uses;            // of all hops, coefficient 1
   std::vector<std::vector<Path>> hops;  // [lane][sender]
   Bundle bundle;
-  std::vector<std::vector<HopCost>> costs;  // [lane] the different ones, all lanes sharing the links
-  std::size_t between_nodes = 0;            // hops that leave a node
+  double seconds_per_byte = 0;  // of the bundle at its fullest link, nothing else being under way
+  std::vector<std::vector<HopCost>>
+      costs;                      // [lane] the different ones, ascending, all lanes sharing the links
+  std::size_t between_nodes = 0;  // hops that leave a node
 
   [[nodiscard]] std::span<const LinkUse> uses_of(const Path& path) const {
     return std::span(uses).subspan(path.first, path.count);
   }
   /// Time of a ring with nothing else under way than its bundle: every step waits for the slowest hop.
   [[nodiscard]] Seconds lone_time(std::size_t index, const Lane& lane) const;
+};
+
+/// Transfers from one member to all others that advance together.
+struct FanOutCost {
+  Seconds slowest_latency, mean_latency;  // of its ways
+  double seconds_per_byte = 0;            // at the fullest link, nothing else being under way
+  friend auto operator<=>(const FanOutCost&, const FanOutCost&) = default;
+
+  /// What `bytes` to `others` members take beyond their time at the fullest link. Much to send: the near ones
+  /// are served while the first bytes are on their way to the far ones. Little: the last arrival is that at
+  /// the farthest.
+  [[nodiscard]] Seconds latency(Bytes bytes, std::size_t others) const;
+};
+struct FanOut {
+  Bundle bundle;                  // coefficient: share of the transfers that cross the link
+  std::vector<FanOutCost> costs;  // the different ones of those it stands for
+};
+
+/// Adds bundles up, link by link.
+class BundleSum {
+ public:
+  explicit BundleSum(std::size_t links) : sum_(links) {}
+  void add(LinkId link, double coefficient);
+  void add(std::span<const LinkUse> uses, double factor = 1);
+  /// By link; the sum begins anew.
+  [[nodiscard]] std::vector<LinkUse> take();
+
+ private:
+  std::vector<double> sum_;  // by link
+  std::vector<LinkId> touched_;
 };
 
 class PathFinder {
@@ -62,19 +101,17 @@ class PathFinder {
 
   [[nodiscard]] LanePaths lane_paths(std::span<const RankId> members, std::span<const Lane> lanes);
 
-  /// From one member to all others: coefficient = share of the transfers that cross the link.
-  [[nodiscard]] Bundle fan_out(std::span<const RankId> members, std::size_t source);
+  [[nodiscard]] FanOut fan_out(std::span<const RankId> members, std::size_t source);
 
  private:
   Seconds follow(RankId source, RankId target);
-  void count_link(LinkId link);
-  void finish(Bundle& bundle, double transfers);
+  [[nodiscard]] double fullest(std::span<const LinkUse> uses) const;
   void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;
-  std::vector<LinkId> route_;            // followed last
-  std::vector<double> crossing_;         // scratch by link, all 0 between calls
-  std::vector<LinkId> touched_;
+  std::vector<LinkId> route_;  // followed last
+  std::vector<double> pace_;   // scratch by link, s per byte
+  BundleSum sum_;
 };
 
 }  // namespace syncline

@@ -8,8 +8,8 @@
 namespace syncline {
 
 enum class EventKind : std::uint8_t {
-  StreamWake,     // a = rank, b = stream: the host has now issued the stream's next op
-  OpEnd,          // a = rank, b = stream | generation << 8: the running op is over
+  StreamWake,     // a = seat, b = stream: the host has now issued the stream's next op
+  OpEnd,          // a = seat, b = stream | generation << 8: the running op is over
   CollectiveStep, // a = slot of the collective, b = lane << 20 | position
   TransferEnd,    // a = slot of the send/receive pair
 };

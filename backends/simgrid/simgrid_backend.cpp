@@ -19,11 +19,15 @@ class SimgridBackend : public Backend {
     const bool native = options.network == NetworkModel::Native;
     if (native && options.detail != Detail::Full)
       throw std::invalid_argument("SimGrid's native network carries plain flows only; ask for full detail");
+    if (options.fold && options.detail != Detail::Aggregate)
+      throw std::invalid_argument(
+          "full detail plays every transfer of every rank and cannot be folded; ask for aggregate detail");
+    const Cast cast = options.fold ? one_a_role(schedule) : everybody(schedule);
     const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
     std::unique_ptr<Network> network;
     if (native) network = std::make_unique<simgrid_backend::NativeNetwork>(capacities);
     else network = std::make_unique<simgrid_backend::FluidNetwork>(capacities, options.progress);
-    RunResult result = replay(schedule, cluster, options.detail, *network);
+    RunResult result = replay(schedule, cluster, cast, options.detail, *network);
     result.engine.name = fmt::format("{}, {} network, {} detail", simgrid_version(), native ? "native" : "fluid",
                                      options.detail == Detail::Full ? "full" : "aggregate");
     result.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -52,7 +52,10 @@ struct EngineStatistics {
 
 struct RunResult {
   Seconds step_time;             // first start to last end
-  Timeline timeline;
+  Timeline timeline;             // spans of the ranks that were played
+  /// Of a folded run, by rank: the rank of its role that was played for it. Empty: every rank was played. All but the
+  /// timeline is of the whole job.
+  std::vector<RankId> player_of;
   std::vector<RankMemory> memory;            // by rank
   std::vector<LinkLoad> links;               // links that carried something, by id
   std::vector<CollectiveChoice> collectives;

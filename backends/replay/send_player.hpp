@@ -1,0 +1,48 @@
+// Moves the bytes of send/receive pairs. In a folded run a pair stands for those of all ranks of the sender's
+// role, each with its own peer, at the same time: one action over the links of all.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "backends/replay/bundle_book.hpp"
+#include "backends/replay/paths.hpp"
+#include "sim/schedule/fold.hpp"
+
+namespace syncline {
+
+class SendPlayer {
+ public:
+  /// @param folded  where bundles are entered when the run is folded; else null
+  SendPlayer(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Network& network,
+             BundleBook* folded);
+
+  /// Looks up the ways of one send; of every one in a folded run, before the book is closed.
+  void prepare(RankId sender, const Peer& peer);
+
+  /// Both are there, or the sender is eager. `token` comes back from the network when the bytes have arrived.
+  void start(RankId sender, RankId receiver, Bytes bytes, Token token);
+
+  /// By all ranks so far.
+  [[nodiscard]] Bytes bytes_sent_so_far() const { return bytes_sent_; }
+
+ private:
+  struct Ways {  // of all ranks of a role to their peers
+    Bundle bundle;
+    Seconds latency;  // the longest
+    double ranks = 0;
+  };
+
+  const Schedule& schedule_;
+  const Cast& cast_;
+  Network& network_;
+  BundleBook* book_;
+  PathFinder paths_;
+  std::map<std::pair<RankId, RankId>, Ways> ways_;  // by sender and receiver; folded only
+  Bytes bytes_sent_;
+  std::vector<LinkUse> scratch_;
+};
+
+}  // namespace syncline

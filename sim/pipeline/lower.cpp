@@ -14,7 +14,7 @@
 namespace syncline::pipeline {
 namespace {
 
-constexpr std::size_t StepStreamCount = 3;
+constexpr std::size_t StepStreamCount = 5;
 
 class Lowerer {
  public:
@@ -94,6 +94,8 @@ class Lowerer {
     ends_in_compute_ = true;
     held_up_by_.clear();
     reductions_.clear();
+    given_.clear();
+    begin();
     const std::vector<int> chunks = chunks_of(order_.ranks[r]);
     std::vector<int> waiting;  // stages to be reduced in the end
     for (std::size_t i = 0; i < order_.ranks[r].size(); ++i) {
@@ -124,8 +126,14 @@ class Lowerer {
     return static_cast<int>(std::ranges::lower_bound(chunks, stage) - chunks.begin());
   }
 
+  /// Ops of one stream follow each other anyway.
   OpIndex issue(Op op) {
+    std::erase_if(op.after, [&](OpIndex earlier) {
+      const Op& one = role_.program[earlier.value()];
+      return one.stream == op.stream;
+    });
     std::ranges::sort(op.after);
+    op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
     role_.program.push_back(std::move(op));
     return OpIndex(role_.program.size() - 1);
   }
@@ -163,7 +171,8 @@ class Lowerer {
       return TagPlace{action.microbatch, chunk(chunks, action.stage)};
     };
     block_end_ = run_steps(steps, std::move(after), place);
-    ends_in_compute_ = block_end_.size() == 1 && steps.back().stream == StepStream::Compute;
+    ends_in_compute_ =
+        block_end_.size() == 1 && role_.program[block_end_.front().value()].stream == stream(StepStream::Compute);
     out_.first_op[r].push_back(OpIndex(first));
     out_.last_op[r].push_back(OpIndex(role_.program.size() - 1));
   }
@@ -188,8 +197,12 @@ class Lowerer {
       op.tag.chunk = at.chunk;
       op.memory = step.memory;
       op.after = after;
+      if (step.needs >= 0) op.after.push_back(given_.at(step.needs));
       const OpIndex index = issue(std::move(op));
-      if (step.awaited) {
+      if (step.gives >= 0) given_[step.gives] = index;
+      if (step.beside) {
+        reductions_.push_back(index);
+      } else if (step.awaited) {
         after = std::exchange(beside, {});
         after.push_back(index);
       } else {
@@ -221,6 +234,12 @@ class Lowerer {
     reductions_.insert(reductions_.end(), ends.begin(), ends.end());
   }
 
+  void begin() {
+    if (!in_.begin) return;
+    for (const Step& step : in_.begin(rank_))
+      run_steps(std::vector<Step>{step}, {}, [](const Step&) { return TagPlace{}; });
+  }
+
   void update() {
     if (!in_.update) return;
     std::vector<OpIndex> after = block_end_;
@@ -246,7 +265,8 @@ class Lowerer {
   }
 
   StreamId stream(StepStream which) {
-    static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp", "dp-reduce"};
+    static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp", "cp", "dp-gather",
+                                                                      "dp-reduce"};
     return stream_named(Names[static_cast<std::size_t>(which)]);
   }
 
@@ -274,7 +294,8 @@ class Lowerer {
   bool ends_in_compute_ = true;      // ... is one compute op
   std::vector<OpIndex> arrivals_;    // by transfer: its receive
   std::vector<OpIndex> held_up_by_;  // sends and receives since the last block
-  std::vector<OpIndex> reductions_;
+  std::vector<OpIndex> reductions_;  // ... and what else ran beside the blocks
+  std::map<int, OpIndex> given_;     // by Step::gives
 };
 
 }  // namespace

@@ -32,18 +32,21 @@ namespace syncline::pipeline {
 enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 [[nodiscard]] std::string_view name_of(TransferMode mode);  // "eager"
 
-/// Streams that steps run in; sends and receives have others.
-enum class StepStream : std::uint8_t { Compute, Tensor, Reduce };  // "compute", "tp", "dp-reduce"
+/// Streams that steps run in; sends and receives have others. "compute", "tp", "cp", "dp-gather", "dp-reduce".
+enum class StepStream : std::uint8_t { Compute, Tensor, Context, Gather, Reduce };
 
 /// One op of a block. Steps of a block run one after another, whatever their streams, but for those that are
-/// not awaited.
+/// not awaited, and those beside.
 struct Step {
   std::variant<Compute, Collective> body;
   StepStream stream = StepStream::Compute;
   Tag tag;                 // phase, layer and name; the lowering adds microbatch and chunk,
   bool of_second = false;  // of the block's second action where it has two
+  bool awaited = true;     // false: the next step does not need it, the one after that does
+  bool beside = false;     // follows the step before, but only the rank's update waits for it
+  int gives = -1;          // a number, of the rank, by which later steps
+  int needs = -1;          // ... wait for this one; -1: none
   std::vector<MemoryEffect> memory;
-  bool awaited = true;  // false: the next step does not need it, the one after that does
 };
 
 struct Lowering {
@@ -55,6 +58,8 @@ struct Lowering {
   Bytes boundary;  // activations of a microbatch between two stages; their gradient has as many
   Costs costs;     // approximate times, to tell in blocking mode where a sender acts
 
+  /// What a pipeline rank does in the beginning, each step as soon as its stream allows. May be empty.
+  std::function<std::vector<Step>(int rank)> begin{};
   /// What a block does; at least one step.
   std::function<std::vector<Step>(const Block&)> steps;
   /// What follows the last gradient of a stage's weights, beside compute or, unless `overlap_reduction`,

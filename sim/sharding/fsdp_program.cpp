@@ -1,5 +1,6 @@
 // A plan laid out as the program of a rank.
 #include <algorithm>
+#include <utility>
 
 #include "sim/core/error.hpp"
 #include "sim/sharding/fsdp.hpp"
@@ -11,9 +12,9 @@ using enum MemoryCategory;
 
 class Layout {
  public:
-  Layout(const FsdpPlan& plan, const FsdpOptions& options, int ranks, int microbatches)
-      : plan_(plan), options_(options), ranks_(ranks), microbatches_(microbatches), held_(plan.units.size()) {
-    SYNCLINE_CHECK(ranks >= 1 && microbatches >= 1, "at least one rank and one microbatch");
+  Layout(const FsdpPlan& plan, const FsdpOptions& options, const FsdpLanes& lanes, int microbatches)
+      : plan_(plan), options_(options), lanes_(lanes), microbatches_(microbatches), held_(plan.units.size()) {
+    SYNCLINE_CHECK(lanes.reduce.ranks >= 1 && microbatches >= 1, "at least one rank and one microbatch");
     SYNCLINE_CHECK(
         options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
         "prefetch and limit are not negative");
@@ -48,15 +49,23 @@ class Layout {
     return static_cast<std::size_t>(limit > 0 ? std::min(asked, limit - 1) : asked);
   }
 
+  [[nodiscard]] int shards() const { return lanes_.reduce.ranks; }
+  [[nodiscard]] bool communicates() const { return shards() > 1; }
+  /// Gradients of the position's unit are reduced when it ends, or added to those of other microbatches.
+  [[nodiscard]] bool reduces(std::size_t position) const {
+    return stage(position).reduce &&
+           (options_.reduce_every_microbatch || microbatch(position) == microbatches_ - 1);
+  }
+
   OpIndex issue(Op op) {
     ops_.push_back(std::move(op));
     return OpIndex(ops_.size() - 1);
   }
 
-  [[nodiscard]] Op collective(CollectiveKind kind, std::size_t stream, Bytes bytes, Tag tag) const {
+  [[nodiscard]] static Op collective(CollectiveKind kind, const FsdpLane& lane, Bytes bytes, Tag tag) {
     Op op;
-    op.body = Collective{kind, FamilyId(0), Algorithm::Auto, bytes};
-    op.stream = StreamId(stream);
+    op.body = Collective{kind, lane.family, Algorithm::Auto, bytes};
+    op.stream = lane.stream;
     op.tag = std::move(tag);
     return op;
   }
@@ -66,11 +75,10 @@ class Layout {
   }
 
   void issue_gather(std::size_t position) {
-    if (ranks_ == 1 || !stage(position).gather) return;
+    if (!communicates() || !stage(position).gather) return;
     if (stage(position).release) hold_host(position);
     const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op =
-        collective(CollectiveKind::AllGather, FsdpGatherStream, unit.gathered, tag(position, "all-gather"));
+    Op op = collective(CollectiveKind::AllGather, lanes_.gather, unit.gathered, tag(position, "all-gather"));
     const std::size_t ahead = prefetch(position) + 1;
     if (position >= ahead) op.after = {computes_[position - ahead]};
     op.memory = {{CommunicationBuffers, unit.gathered}};
@@ -89,95 +97,137 @@ class Layout {
     issue(std::move(op));
   }
 
+  /// Steps one after another; a collective that is not awaited runs beside the next.
   void issue_compute(std::size_t position) {
     const FsdpStage& now = stage(position);
-    const FsdpUnit& unit = plan_.units[now.unit];
-    Op op;
-    op.body = Compute{now.work};
-    op.stream = StreamId(FsdpComputeStream);
-    op.tag = tag(position, now.name);
-    if (gathers_[position]) op.after.push_back(*gathers_[position]);
-    if (now.reduce && reduces_.size() >= 2) op.after.push_back(reduces_[reduces_.size() - 2]);
-    std::sort(op.after.begin(), op.after.end());
-
-    op.memory = now.memory;
-    if (now.gather) op.memory.push_back({GatheredParameters, unit.gathered});
-    if (gathers_[position]) op.memory.push_back({CommunicationBuffers, -unit.gathered});
-    if (now.release) op.memory.push_back({GatheredParameters, -unit.gathered});
-    if (now.gradients > Bytes(0)) op.memory.push_back({Gradients, now.gradients});
-    held_[now.unit] += now.gradients;
-    if (now.reduce) {
-      if (ranks_ > 1)
-        op.memory.push_back({CommunicationBuffers, unit.reduced});  // the reduction's input
-      else
-        append(op.memory, shard_effects(position));
-      op.memory.push_back({Gradients, -held_[now.unit]});
-      held_[now.unit] = Bytes(0);
+    std::vector<OpIndex> after;
+    if (gathers_[position]) after.push_back(*gathers_[position]);
+    if (reduces(position) && reduces_.size() >= 2) after.push_back(reduces_[reduces_.size() - 2]);
+    std::vector<OpIndex> beside;
+    const std::size_t first = ops_.size();
+    for (const FsdpStep& step : now.steps) {
+      Op op;
+      bool awaited = true;
+      op.stream = StreamId(FsdpComputeStream);
+      op.tag = tag(position, step.name.empty() ? now.name : step.name);
+      if (const auto* between = std::get_if<LayerCollective>(&step.body)) {
+        op = collective(between->kind, between->group == LayerGroup::Tensor ? lanes_.tensor : lanes_.context,
+                        between->bytes, tag(position, between->name));
+        awaited = between->awaited;
+      } else {
+        op.body = Compute{std::get<WorkId>(step.body)};
+      }
+      op.after = after;
+      std::sort(op.after.begin(), op.after.end());
+      const OpIndex index = issue(std::move(op));
+      if (!awaited) {
+        beside.push_back(index);
+        continue;
+      }
+      after = std::exchange(beside, {});
+      after.push_back(index);
     }
-    computes_.push_back(issue(std::move(op)));
+    computes_.push_back(OpIndex(ops_.size() - 1));
+    add_effects(position, ops_[first].memory, ops_.back().memory);
+  }
+
+  /// @param begin, end  of the stage's first and last op, which may be one
+  void add_effects(std::size_t position, std::vector<MemoryEffect>& begin, std::vector<MemoryEffect>& end) {
+    const FsdpStage& now = stage(position);
+    const FsdpUnit& unit = plan_.units[now.unit];
+    const auto add = [&](MemoryCategory category, Bytes bytes) {
+      if (bytes != Bytes(0)) (bytes > Bytes(0) ? begin : end).push_back({category, bytes});
+    };
+    for (const MemoryEffect& effect : now.memory) add(effect.category, effect.bytes);
+    if (now.gather) add(GatheredParameters, unit.gathered);
+    if (gathers_[position]) add(CommunicationBuffers, -unit.gathered);
+    if (now.release) add(GatheredParameters, -unit.gathered);
+    add(Gradients, now.gradients);
+    held_[now.unit] += now.gradients;
+    if (!now.reduce) return;
+    if (!reduces(position) && microbatch(position) == 0) {  // they add up here
+      add(Gradients, unit.reduced);
+      if (!communicates()) gradients_ += unit.reduced;
+    }
+    if (reduces(position) && communicates())
+      add(CommunicationBuffers, unit.reduced);  // the reduction's input
+    if (reduces(position) && !communicates())
+      for (const MemoryEffect& effect : shard_effects(position)) add(effect.category, effect.bytes);
+    add(Gradients, -held_[now.unit]);
+    held_[now.unit] = Bytes(0);
   }
 
   void issue_reduce(std::size_t position) {
-    if (ranks_ == 1 || !stage(position).reduce) return;
+    if (!communicates() || !reduces(position)) return;
     const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op = collective(CollectiveKind::ReduceScatter, FsdpReduceStream, unit.reduced,
+    Op op = collective(CollectiveKind::ReduceScatter, lanes_.reduce, unit.reduced,
                        tag(position, "reduce-scatter"));
     op.after = {computes_[position]};
     op.memory = shard_effects(position);
     op.memory.push_back({CommunicationBuffers, -unit.reduced});
+    if (accumulated()) op.memory.push_back({Gradients, -unit.reduced});
     reduces_.push_back(issue(std::move(op)));
+    if (lanes_.replicate.ranks == 1) return;
+    Op sum = collective(CollectiveKind::AllReduce, lanes_.replicate, unit.reduced / shards(),
+                        tag(position, "all-reduce-shards"));
+    sum.after = {reduces_.back()};
+    replicated_ = issue(std::move(sum));
   }
+
+  /// Unsharded gradients of earlier microbatches wait for the last one's.
+  [[nodiscard]] bool accumulated() const { return !options_.reduce_every_microbatch && microbatches_ > 1; }
 
   /// The first microbatch's reduced gradients stay until the update; later ones are added to them.
   [[nodiscard]] std::vector<MemoryEffect> shard_effects(std::size_t position) {
-    const Bytes shard = plan_.units[stage(position).unit].reduced / ranks_;
-    if (microbatch(position) > 0) return {{CommunicationBuffers, shard}, {CommunicationBuffers, -shard}};
+    const Bytes shard = plan_.units[stage(position).unit].reduced / shards();
+    if (microbatch(position) > 0 && options_.reduce_every_microbatch)
+      return {{CommunicationBuffers, shard}, {CommunicationBuffers, -shard}};
+    if (accumulated() && !communicates()) return {};
     gradients_ += shard;
     return {{Gradients, shard}};
   }
 
   void issue_update() {
-    const int last = microbatches_ - 1;
     std::vector<OpIndex> ready;
     if (!reduces_.empty()) ready.push_back(reduces_.back());
+    if (replicated_) ready = {*replicated_};
+    const auto then = [&](Op op) {
+      op.tag = {Phase::Optimizer, -1, microbatches_ - 1, -1, op.tag.name};
+      op.after = std::exchange(ready, {});
+      ready = {issue(std::move(op))};
+    };
+    const auto compute = [&](WorkId work, std::string name) {
+      Op op;
+      op.body = Compute{work};
+      op.stream = StreamId(FsdpComputeStream);
+      op.tag.name = std::move(name);
+      return op;
+    };
+    if (plan_.replicated > Bytes(0))
+      then(collective(CollectiveKind::AllReduce, lanes_.tensor, plan_.replicated,
+                      {Phase::Optimizer, -1, -1, -1, "all-reduce-replicated"}));
     if (plan_.gradient_norm) {
-      Op norm;
-      norm.body = Compute{*plan_.gradient_norm};
-      norm.stream = StreamId(FsdpComputeStream);
-      norm.tag = {Phase::Optimizer, -1, last, -1, "gradient-norm"};
-      norm.after = ready;
-      ready = {issue(std::move(norm))};
-      if (ranks_ > 1) {
-        Op sum = collective(CollectiveKind::AllReduce, FsdpReduceStream, size_of(Precision::Fp32),
-                            {Phase::Optimizer, -1, last, -1, "all-reduce-norm"});
-        sum.after = ready;
-        ready = {issue(std::move(sum))};
-      }
+      then(compute(*plan_.gradient_norm, "gradient-norm"));
+      if (lanes_.norm.ranks > 1)
+        then(collective(CollectiveKind::AllReduce, lanes_.norm, size_of(Precision::Fp32),
+                        {Phase::Optimizer, -1, -1, -1, "all-reduce-norm"}));
     }
     if (!plan_.optimizer) return;
-    Op update;
-    update.body = Compute{*plan_.optimizer};
-    update.stream = StreamId(FsdpComputeStream);
-    update.tag = {Phase::Optimizer, -1, last, -1, "optimizer"};
-    update.after = ready;
-    if (gradients_ > Bytes(0)) update.memory = {{Gradients, -gradients_}};
-    issue(std::move(update));
-  }
-
-  static void append(std::vector<MemoryEffect>& to, const std::vector<MemoryEffect>& more) {
-    to.insert(to.end(), more.begin(), more.end());
+    then(compute(*plan_.optimizer, "optimizer"));
+    if (gradients_ > Bytes(0)) ops_.back().memory = {{Gradients, -gradients_}};
   }
 
   const FsdpPlan& plan_;
   const FsdpOptions& options_;
-  const int ranks_;
+  const FsdpLanes lanes_;
   const int microbatches_;
   std::vector<Op> ops_;
   std::vector<std::optional<OpIndex>> gathers_;  // by position
-  std::vector<OpIndex> computes_;                // by position
+  std::vector<OpIndex> computes_;                // by position: the last op of the stage
   std::vector<OpIndex> reduces_;                 // in order
+  std::optional<OpIndex> replicated_;            // the last sum over replicas
   std::vector<std::size_t> releasing_;           // positions whose gather is given back by the same stage
-  std::vector<Bytes> held_;                      // unsharded gradients, by unit
+  std::vector<Bytes> held_;                      // unsharded gradients of a microbatch, by unit
   Bytes gradients_;                              // sharded gradients
 };
 
@@ -187,8 +237,16 @@ std::vector<std::string> fsdp_streams() {
   return {"compute", "dp-gather", "dp-reduce"};
 }
 
+std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, const FsdpLanes& lanes,
+                             int microbatches) {
+  return Layout(plan, options, lanes, microbatches).run();
+}
+
 std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, int ranks, int microbatches) {
-  return Layout(plan, options, ranks, microbatches).run();
+  FsdpLanes lanes;
+  lanes.gather = {FamilyId(0), StreamId(FsdpGatherStream), ranks};
+  lanes.reduce = lanes.norm = {FamilyId(0), StreamId(FsdpReduceStream), ranks};
+  return fsdp_program(plan, options, lanes, microbatches);
 }
 
 }  // namespace syncline

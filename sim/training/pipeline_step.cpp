@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "sim/core/error.hpp"
-#include "sim/training/stages.hpp"
+#include "sim/training/states.hpp"
 
 namespace syncline {
 namespace {
@@ -20,124 +21,32 @@ using pipeline::Block;
 using pipeline::Step;
 using pipeline::StepStream;
 
-/// Bytes of a parameter, and of each Adam moment, in the optimizer's state (fp32).
-constexpr double Master = 4;
-
-using Steps = std::vector<Step>;
-
-void append(Steps& to, const Steps& more) {
-  to.insert(to.end(), more.begin(), more.end());
-}
-
-/// Groups that the step's collectives name, by position in Schedule::families.
-enum Family : std::size_t { TensorFamily, DataFamily, ModelFamily, TableFamily, FamilyCount };
-
-Step collective(Family family, StepStream stream, CollectiveKind kind, Bytes bytes, Tag tag) {
-  Step step;
-  step.body = Collective{kind, FamilyId(family), Algorithm::Auto, bytes};
-  step.stream = stream;
-  step.tag = std::move(tag);
-  return step;
-}
-
-Kernel pass_over(double bytes) {
-  Kernel kernel;
-  kernel.kind = KernelClass::Optimizer;
-  kernel.precision = Precision::Fp32;
-  kernel.hbm = Bytes(bytes);
-  return kernel;
-}
-
-/// The works of a step, each kept once.
-class Works {
- public:
-  WorkId add(std::string name, std::vector<Kernel> kernels) {
-    all_.push_back({std::move(name), std::move(kernels)});
-    return WorkId(all_.size() - 1);
-  }
-  [[nodiscard]] const std::vector<Work>& all() const { return all_; }
-
- private:
-  std::vector<Work> all_;
+/// A virtual stage with all that is asked of it block after block.
+struct StagePlan {
+  Stage stage;
+  int rank = 0;  // of the pipeline, that holds it
+  std::vector<Unit> units;
+  std::vector<Bucket> buckets;                // in order of backward
+  std::vector<std::size_t> bucket_of;         // by unit
+  int first_bucket = 0;                       // number of the first; they are numbered through all stages
+  int first_forward = -1;                     // microbatch
+  int first_weights = -1, last_weights = -1;  // microbatches whose weight gradients are the first and last
 };
 
-/// A module's ops in every direction; a layer's differ from layer to layer by their tags alone.
-class ModuleSteps {
- public:
-  ModuleSteps(std::string name, const ModuleCost& cost, Works& works) : name_(std::move(name)) {
-    const Bytes during = cost.saved + cost.transient;
-    forward_ = segments(Phase::Forward, "", cost.forward, works);
-    hold(forward_, cost.saved, Bytes(0));
-
-    Steps input = segments(Phase::BackwardInput, "recompute", cost.recompute, works);
-    append(input, segments(Phase::BackwardInput, "", cost.backward_input, works));
-    Steps weight = segments(Phase::BackwardWeight, "weight", {{cost.backward_weight, std::nullopt}}, works);
-
-    backward_ = input;
-    append(backward_, weight);
-    for (Step& step : backward_) step.tag.phase = Phase::Backward;
-    hold(backward_, cost.transient, -during);
-    input_ = std::move(input);
-    weight_ = std::move(weight);
-    const Bytes kept = input_.empty() ? during : weight_.empty() ? Bytes(0) : cost.kept_for_weight;
-    hold(input_, cost.transient, kept - during);
-    hold(weight_, input_.empty() ? cost.transient : Bytes(0), -kept);
-  }
-
-  [[nodiscard]] Steps steps(ActionKind kind, int layer) const {
-    Steps steps = of(kind);
-    for (Step& step : steps) step.tag.layer = layer;
-    return steps;
-  }
-
- private:
-  [[nodiscard]] const Steps& of(ActionKind kind) const {
-    switch (kind) {
-      case ActionKind::Forward:
-        return forward_;
-      case ActionKind::Backward:
-        return backward_;
-      case ActionKind::BackwardInput:
-        return input_;
-      case ActionKind::BackwardWeight:
-        break;
-    }
-    return weight_;
-  }
-
-  /// Kernels and collectives in turn: "layer", "layer.2"; "layer-recompute".
-  Steps segments(Phase phase, std::string_view what, const std::vector<Segment>& segments,
-                 Works& works) const {
-    const std::string name = what.empty() ? name_ : fmt::format("{}-{}", name_, what);
-    Steps steps;
-    int count = 0;
-    for (const Segment& segment : segments) {
-      if (!segment.kernels.empty()) {
-        const std::string numbered = ++count > 1 ? fmt::format("{}.{}", name, count) : name;
-        Step step;
-        step.body = Compute{works.add(fmt::format("{}-{}", numbered, name_of(phase)), segment.kernels)};
-        step.tag = {phase, -1, -1, -1, numbered};
-        steps.push_back(std::move(step));
-      }
-      if (!segment.then) continue;
-      const LayerCollective& then = *segment.then;
-      steps.push_back(collective(TensorFamily, StepStream::Tensor, then.kind, then.bytes,
-                                 {phase, -1, -1, -1, then.name}));
-      steps.back().awaited = then.awaited;
-    }
-    return steps;
-  }
-
-  /// Takes bytes with the first step and gives some back (below zero) with the last.
-  static void hold(Steps& steps, Bytes taken, Bytes given_back) {
-    if (steps.empty()) return;
-    if (taken > Bytes(0)) steps.front().memory.push_back({Activations, taken});
-    if (given_back != Bytes(0)) steps.back().memory.push_back({Activations, given_back});
-  }
-
-  std::string name_;
-  Steps forward_, backward_, input_, weight_;
+/// Which of a stage's actions of its kind it is.
+struct Turn {
+  bool first = false, last = false;
+  friend auto operator<=>(const Turn&, const Turn&) = default;
 };
+
+bool makes_weight_gradients(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+}
+
+Groups groups_of(const TrainingJob& job) {
+  return groups_of(Degrees{job.shape.tensor_parallel, job.shape.context_parallel, job.data_parallel,
+                           job.pipeline_parallel, job.shards()});
+}
 
 class PipelineStep {
  public:
@@ -146,51 +55,83 @@ class PipelineStep {
         device_(device),
         generator_(*pipeline::find_generator(job.pipeline.schedule)),
         modules_(job),
-        stages_(cut_into_stages(stage_layers(job, device))),
-        embedding_("embedding", modules_.embedding, works_),
-        layer_("layer", modules_.layer, works_),
-        head_("head", modules_.head, works_) {
+        groups_(groups_of(job)),
+        states_(job, groups_, works_),
+        embedding_("embedding", modules_.embedding, groups_, works_),
+        layer_("layer", modules_.layer, groups_, works_),
+        head_("head", modules_.head, groups_, works_) {
     nothing_.body = Compute{works_.add("nothing", {})};
     nothing_.tag.phase = Phase::Other;
     nothing_.tag.name = "nothing";
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-      rank_of_.push_back(rank_of_stage(generator_.placement, job.pipeline_parallel, static_cast<int>(stage)));
-    copy_of_table_ = job.model.tied_embedding && rank_of_.front() != rank_of_.back();
-    parameters_.resize(static_cast<std::size_t>(job.pipeline_parallel));
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-      parameters_[static_cast<std::size_t>(rank_of_[stage])] +=
-          parameters_of(stages_[stage], modules_, copy_of_table_);
+    plan_stages();
+    if (copy_of_table_) add_table_family();
   }
 
   Schedule run() {
     pipeline::Lowering lowering;
     lowering.name = fmt::format("{}-{}-{}", job_.model.name, job_.pipeline.schedule, job_.ranks());
-    lowering.mesh = Mesh(
-        "dense",
-        {{"tp", job_.shape.tensor_parallel}, {"dp", job_.data_parallel}, {"pp", job_.pipeline_parallel}});
-    lowering.families = families(lowering.mesh);
+    lowering.mesh = groups_.mesh;
+    lowering.families = groups_.families;
     lowering.transfers = job_.pipeline.transfers;
     lowering.boundary = sharded_boundary() ? whole_boundary() / job_.shape.tensor_parallel : whole_boundary();
     lowering.overlap_reduction = job_.sharding.overlap_reduction;
+    lowering.begin = [this](int rank) { return begin(rank); };
     lowering.steps = [this](const Block& block) { return steps(block); };
-    lowering.reduction = [this](int stage) { return reduction(stage); };
-    if (job_.model.tied_embedding && !copy_of_table_)
-      lowering.complete_with = {{0, static_cast<int>(stages_.size()) - 1}};
+    lowering.reduction = [this](int stage) { return reduction(plan(stage)); };
+    if (table_completes_late()) lowering.complete_with = {{0, static_cast<int>(stages_.size()) - 1}};
     lowering.update = [this](int rank) { return updates_[static_cast<std::size_t>(rank)]; };
     for (int rank = 0; rank < job_.pipeline_parallel; ++rank) {
       updates_.push_back(update(rank));
       lowering.resident.push_back(resident(rank));
     }
     const pipeline::Request request = this->request();
+    const pipeline::Order order = make_order(generator_, request);
+    find_turns(order);
     lowering.costs = request.costs;
     lowering.works = works_.all();
-    Schedule schedule = lower(make_order(generator_, request), lowering).schedule;
+    Schedule schedule = lower(order, lowering).schedule;
     schedule.job = worth(schedule);
     return schedule;
   }
 
  private:
   // --- what it is made of ---
+
+  void plan_stages() {
+    const std::vector<Stage> cut = cut_into_stages(stage_layers(job_, device_));
+    for (const Stage& stage : cut) {
+      StagePlan& plan = stages_.emplace_back();
+      plan.stage = stage;
+      plan.rank =
+          rank_of_stage(generator_.placement, job_.pipeline_parallel, static_cast<int>(stages_.size()) - 1);
+    }
+    copy_of_table_ = job_.model.tied_embedding && stages_.front().rank != stages_.back().rank;
+    int buckets = 0;
+    for (StagePlan& plan : stages_) {
+      plan.units = units_of(plan.stage, modules_, copy_of_table_);
+      plan.buckets = buckets_of(plan.units, states_.bucket());
+      plan.bucket_of.resize(plan.units.size());
+      for (std::size_t bucket = 0; bucket < plan.buckets.size(); ++bucket)
+        for (std::size_t unit = plan.buckets[bucket].first; unit <= plan.buckets[bucket].last; ++unit)
+          plan.bucket_of[unit] = bucket;
+      plan.first_bucket = buckets;
+      buckets += static_cast<int>(plan.buckets.size());
+    }
+  }
+
+  /// The ranks that hold the same part of a tied table.
+  void add_table_family() {
+    const Mesh& mesh = groups_.mesh;
+    const int axis = mesh.find_axis("pp");
+    std::vector<std::vector<RankId>> ends;
+    for (int rank = 0; rank < mesh.world_size() / job_.pipeline_parallel; ++rank) {
+      const RankId first(static_cast<std::size_t>(rank));
+      ends.push_back({mesh.with_coordinate(first, axis, stages_.front().rank),
+                      mesh.with_coordinate(first, axis, stages_.back().rank)});
+    }
+    table_ends_ = FamilyId(groups_.families.size());
+    groups_.families.push_back(GroupFamily::listed("embedding", mesh.world_size(), std::move(ends)));
+  }
 
   [[nodiscard]] pipeline::Request request() const {
     pipeline::Request request;
@@ -199,48 +140,56 @@ class PipelineStep {
     request.chunks = job_.pipeline.chunks;
     request.group_size = job_.pipeline.group_size;
     request.memory_limit = job_.pipeline.memory_limit;
-    for (const Stage& stage : stages_) request.costs.stages.push_back(times_of(stage, modules_, device_));
+    for (const StagePlan& plan : stages_)
+      request.costs.stages.push_back(times_of(plan.stage, modules_, device_));
     return request;
   }
 
-  [[nodiscard]] std::vector<GroupFamily> families(const Mesh& mesh) const {
-    std::vector<GroupFamily> families;
-    for (const auto& [name, axes] : std::array<std::pair<const char*, std::vector<std::string>>, 3>{
-             {{"tp", {"tp"}}, {"dp", {"dp"}}, {"model", {"tp", "pp"}}}})
-      families.push_back(GroupFamily::along(name, mesh, axes));
-    if (!copy_of_table_) return families;
-    std::vector<std::vector<RankId>> ends;  // the ranks that hold the same part of the table
-    const int axis = mesh.find_axis("pp");
-    for (int rank = 0; rank < mesh.world_size() / job_.pipeline_parallel; ++rank) {
-      const RankId first(static_cast<std::size_t>(rank));
-      ends.push_back({mesh.with_coordinate(first, axis, rank_of_.front()),
-                      mesh.with_coordinate(first, axis, rank_of_.back())});
-    }
-    families.push_back(GroupFamily::listed("embedding", mesh.world_size(), std::move(ends)));
-    return families;
+  void find_turns(const pipeline::Order& order) {
+    const auto note = [this](const Action& action) {
+      StagePlan& plan = stages_[static_cast<std::size_t>(action.stage)];
+      if (action.kind == ActionKind::Forward && plan.first_forward < 0)
+        plan.first_forward = action.microbatch;
+      if (!makes_weight_gradients(action.kind)) return;
+      if (plan.first_weights < 0) plan.first_weights = action.microbatch;
+      plan.last_weights = action.microbatch;
+    };
+    for (const pipeline::RankOrder& rank : order.ranks)
+      for (const Block& block : rank) {
+        note(block.first);
+        if (block.fused) note(block.second);
+      }
   }
 
-  /// Gradients are kept, and reduced, in the precision of the reduction; the optimizer has two moments in
-  /// fp32, and the parameters too where they are computed with in less.
+  [[nodiscard]] const StagePlan& plan(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+
+  /// A tied table on one rank is used by two of its stages.
+  [[nodiscard]] bool table_completes_late() const {
+    return job_.model.tied_embedding && !copy_of_table_ && stages_.size() > 1;
+  }
+
+  [[nodiscard]] double parameters(int rank) const {
+    double sum = 0;
+    for (const StagePlan& plan : stages_)
+      if (plan.rank == rank) sum += parameters_of(plan.units);
+    return sum;
+  }
+
   [[nodiscard]] std::vector<MemoryEffect> resident(int rank) const {
-    const double held = parameters_[static_cast<std::size_t>(rank)];
-    std::vector<MemoryEffect> effects{
-        {Parameters, held * size_of(job_.shape.compute)},
-        {Gradients, held * reduced()},
-        {MemoryCategory::Optimizer, Bytes(held * (own_master() ? 3 : 2) * Master)}};
+    std::vector<MemoryEffect> effects = states_.resident(parameters(rank));
+    const bool layers = std::ranges::any_of(
+        stages_, [&](const StagePlan& plan) { return plan.rank == rank && plan.stage.count > 0; });
+    if (layers && modules_.layer.workspace > Bytes(0))
+      effects.push_back({Gradients, modules_.layer.workspace});
     if (device_.reserve > Bytes(0)) effects.push_back({Reserve, device_.reserve});
     return effects;
   }
 
-  /// The optimizer keeps parameters of its own.
-  [[nodiscard]] bool own_master() const { return size_of(job_.shape.compute).si() < Master; }
-
-  [[nodiscard]] Bytes reduced() const { return size_of(job_.sharding.fsdp.reduce_precision); }
-
   // --- blocks ---
 
   [[nodiscard]] Bytes whole_boundary() const {
-    return static_cast<double>(job_.shape.tokens()) * job_.model.hidden * size_of(job_.shape.compute);
+    return static_cast<double>(job_.shape.tokens()) / job_.shape.context_parallel * job_.model.hidden *
+           size_of(job_.shape.compute);
   }
   /// Each tensor-parallel rank sends a part.
   [[nodiscard]] bool sharded_boundary() const {
@@ -250,8 +199,8 @@ class PipelineStep {
   /// Of a fused block, the forward's before the backward's: what they communicate is not hidden by each
   /// other.
   [[nodiscard]] Steps steps(const Block& block) {
+    if (!block.fused) return steps_of(block.first);
     Steps all = steps_of(block.first);
-    if (!block.fused) return all;
     for (Step step : steps_of(block.second)) {
       step.of_second = true;
       all.push_back(std::move(step));
@@ -260,75 +209,167 @@ class PipelineStep {
   }
 
   const Steps& steps_of(const Action& action) {
-    const auto [found, first_time] = steps_.try_emplace({action.kind, action.stage});
-    if (first_time) found->second = make_steps(action.kind, action.stage);
+    const StagePlan& plan = this->plan(action.stage);
+    Turn turn;
+    if (action.kind == ActionKind::Forward) {
+      turn.first = action.microbatch == plan.first_forward;
+    } else if (makes_weight_gradients(action.kind)) {
+      turn = {action.microbatch == plan.first_weights, action.microbatch == plan.last_weights};
+    }
+    const auto [found, first_time] = steps_.try_emplace({action.kind, action.stage, turn});
+    if (first_time)
+      found->second =
+          action.kind == ActionKind::Forward ? forward(plan, turn) : backward(action.kind, plan, turn);
     return found->second;
   }
 
-  [[nodiscard]] Steps make_steps(ActionKind kind, int index) const {
-    const Stage& stage = stages_[static_cast<std::size_t>(index)];
-    const bool forward = kind == ActionKind::Forward;
-    Steps all = gather(kind, index);
-    if (stage.embedding && forward) append(all, embedding_.steps(kind, -1));
-    if (stage.head && !forward) append(all, head_.steps(kind, -1));
-    for (int i = 0; i < stage.count; ++i)
-      append(all, layer_.steps(kind, stage.first + (forward ? i : stage.count - 1 - i)));
-    if (stage.head && forward) append(all, head_.steps(kind, -1));
-    if (stage.embedding && !forward) append(all, embedding_.steps(kind, -1));
+  [[nodiscard]] Steps forward(const StagePlan& plan, Turn turn) const {
+    Steps all = gather_boundary(ActionKind::Forward, plan);
+    const bool gathers = turn.first && states_.kind() == DataSharding::Fsdp;
+    const bool awaits = gathers || (turn.first && gathers_first());
+    const std::size_t ahead = gathers ? static_cast<std::size_t>(job_.sharding.fsdp.forward_prefetch) : 0;
+    std::size_t gathered = 0;
+    for (std::size_t i = 0; i < plan.units.size(); ++i) {
+      for (; gathers && gathered < plan.units.size() && gathered <= i + ahead; ++gathered)
+        if (plan.units[gathered].parameters > 0) all.push_back(gather_unit(plan, gathered));
+      Steps module = module_steps(ActionKind::Forward, plan.units[i]);
+      if (plan.units[i].parameters > 0 && !module.empty()) {
+        if (awaits) module.front().needs = bucket_number(plan, i);
+        if (gathers) take_weights(module, plan.units[i]);
+      }
+      append(all, module);
+    }
     if (all.empty()) all.push_back(nothing_);
     return all;
   }
 
+  /// The gathered buffer is copied out into the weights, which stay to the stage's last backward.
+  void take_weights(Steps& module, const Unit& unit) const {
+    const Bytes bytes = states_.gathered(unit.parameters);
+    module.front().memory.push_back({GatheredParameters, bytes});
+    module.front().memory.push_back({CommunicationBuffers, -bytes});
+  }
+
+  [[nodiscard]] Step gather_unit(const StagePlan& plan, std::size_t unit) const {
+    Step step = states_.gathering(plan.units[unit].parameters, Phase::Forward);
+    step.tag.layer = plan.units[unit].layer;
+    step.beside = true;
+    step.gives = bucket_number(plan, unit);
+    step.memory = {{CommunicationBuffers, states_.gathered(plan.units[unit].parameters)}};
+    return step;
+  }
+
+  [[nodiscard]] int bucket_number(const StagePlan& plan, std::size_t unit) const {
+    return plan.first_bucket + static_cast<int>(plan.bucket_of[unit]);
+  }
+
+  [[nodiscard]] Steps backward(ActionKind kind, const StagePlan& plan, Turn turn) const {
+    Steps all = gather_boundary(kind, plan);
+    const bool weights = makes_weight_gradients(kind);
+    const bool now =
+        weights && states_.reduces() && (states_.reduces_always() || (turn.last && reduces_inside(plan)));
+    Steps after;  // reductions that nothing runs beside
+    for (std::size_t i = plan.units.size(); i-- > 0;) {
+      Steps module = module_steps(kind, plan.units[i]);
+      if (weights && !module.empty()) {
+        const Bytes taken = states_.gradients(plan.units[i].parameters, turn.first);
+        if (taken > Bytes(0)) module.front().memory.push_back({Gradients, taken});
+      }
+      append(all, module);
+      const Bucket& bucket = plan.buckets[plan.bucket_of[i]];
+      if (!now || bucket.first != i) continue;
+      Steps reduction = states_.reduction(bucket.parameters, turn.first || !states_.reduces_always());
+      for (Step& step : reduction) {
+        step.tag.layer = plan.units[i].layer;
+        step.beside = job_.sharding.overlap_reduction;
+      }
+      append(job_.sharding.overlap_reduction ? all : after, reduction);
+    }
+    append(all, after);
+    if (all.empty()) all.push_back(nothing_);
+    if (weights && turn.last && states_.kind() == DataSharding::Fsdp)
+      all.back().memory.push_back({GatheredParameters, -states_.gathered(parameters_of(plan.units))});
+    return all;
+  }
+
+  /// Buckets are reduced between the modules of a stage's last backward: not where the gradients of one of
+  /// them are complete later, and not by torchtitan's Fsdp, which reduces when the stage is through.
+  [[nodiscard]] bool reduces_inside(const StagePlan& plan) const {
+    const bool late = table_completes_late() && plan.stage.embedding;
+    return job_.sharding.overlap_reduction && states_.kind() != DataSharding::Fsdp && !late;
+  }
+
+  [[nodiscard]] Steps module_steps(ActionKind kind, const Unit& unit) const {
+    const ModuleSteps& module = unit.kind == Unit::Kind::Embedding ? embedding_
+                                : unit.kind == Unit::Kind::Head    ? head_
+                                                                   : layer_;
+    return module.steps(kind, unit.layer);
+  }
+
   /// What came in parts from another stage is made whole, where the stage needs it whole.
-  [[nodiscard]] Steps gather(ActionKind kind, int stage) const {
+  [[nodiscard]] Steps gather_boundary(ActionKind kind, const StagePlan& plan) const {
     const bool forward = kind == ActionKind::Forward;
-    const int from = forward ? stage - 1 : stage + 1;
-    const bool comes = from >= 0 && from < static_cast<int>(stages_.size()) &&
+    const std::ptrdiff_t from = &plan - stages_.data() + (forward ? -1 : 1);
+    const bool comes = from >= 0 && from < static_cast<std::ptrdiff_t>(stages_.size()) &&
                        kind != ActionKind::BackwardWeight &&
-                       rank_of_[static_cast<std::size_t>(from)] != rank_of_[static_cast<std::size_t>(stage)];
-    if (!comes || job_.shape.tensor_parallel == 1 || job_.shape.sequence_parallel ||
-        !job_.pipeline.scatter_gather)
-      return {};
-    return {collective(TensorFamily, StepStream::Tensor, CollectiveKind::AllGather, whole_boundary(),
-                       {forward ? Phase::Forward : Phase::Backward, -1, -1, -1, "all-gather-boundary"})};
+                       stages_[static_cast<std::size_t>(from)].rank != plan.rank;
+    if (!comes || !groups_.tensor || job_.shape.sequence_parallel || !job_.pipeline.scatter_gather) return {};
+    return {collective(*groups_.tensor, StepStream::Tensor, CollectiveKind::AllGather, whole_boundary(),
+                       forward ? Phase::Forward : Phase::Backward, "all-gather-boundary")};
   }
 
-  // --- after the blocks ---
+  // --- before and after the blocks ---
 
-  [[nodiscard]] Steps reduction(int stage) const {
-    if (job_.data_parallel == 1) return {};
-    const Bytes bytes =
-        parameters_of(stages_[static_cast<std::size_t>(stage)], modules_, copy_of_table_) * reduced();
-    return {collective(DataFamily, StepStream::Reduce, CollectiveKind::AllReduce, bytes,
-                       {Phase::Backward, -1, -1, -1, "all-reduce-gradients"})};
+  /// The optimizer left parameters in shards, which the next step gathers in its beginning.
+  [[nodiscard]] bool gathers_first() const { return shards_optimizer() && job_.sharding.overlap_gather; }
+  [[nodiscard]] bool shards_optimizer() const {
+    return (states_.kind() == DataSharding::Zero1 || states_.kind() == DataSharding::Zero2) &&
+           states_.reduces();
   }
 
-  /// The table's gradients of both ends are added; the gradient's norm over the whole model; the update by a
-  /// fused Adam, which reads gradient, parameter and both moments once and writes all but the gradient, and a
-  /// copy of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam).
-  [[nodiscard]] Steps update(int rank) {
-    const double held = parameters_[static_cast<std::size_t>(rank)];
+  [[nodiscard]] Steps begin(int rank) const {
+    return gathers_first() ? gather_buckets(rank, Phase::Forward) : Steps{};
+  }
+
+  /// In order of their use.
+  [[nodiscard]] Steps gather_buckets(int rank, Phase phase) const {
     Steps steps;
-    if (copy_of_table_ && (rank == rank_of_.front() || rank == rank_of_.back()))
-      steps.push_back(collective(TableFamily, StepStream::Reduce, CollectiveKind::AllReduce,
-                                 modules_.table * reduced(),
-                                 {Phase::Optimizer, -1, -1, -1, "all-reduce-embedding"}));
-    const double copy = own_master() ? size_of(job_.shape.compute).si() : 0;
-    const double update = reduced().si() + 6 * Master + copy;
-    steps.push_back(optimizer_step("gradient-norm", held * reduced().si()));
-    if (job_.model_parallel() > 1)
-      steps.push_back(collective(ModelFamily, StepStream::Reduce, CollectiveKind::AllReduce,
-                                 size_of(Precision::Fp32),
-                                 {Phase::Optimizer, -1, -1, -1, "all-reduce-norm"}));
-    steps.push_back(optimizer_step("optimizer", held * update));
+    for (const StagePlan& plan : stages_) {
+      if (plan.rank != rank) continue;
+      for (std::size_t i = plan.buckets.size(); i-- > 0;) {
+        if (plan.buckets[i].parameters == 0) continue;
+        steps.push_back(states_.gathering(plan.buckets[i].parameters, phase));
+        steps.back().tag.layer = plan.units[plan.buckets[i].first].layer;
+        steps.back().gives = plan.first_bucket + static_cast<int>(i);
+      }
+    }
     return steps;
   }
 
-  [[nodiscard]] Step optimizer_step(const std::string& name, double bytes) {
-    Step step;
-    step.body = Compute{works_.add(name, {pass_over(bytes)})};
-    step.tag = {Phase::Optimizer, -1, -1, -1, name};
-    return step;
+  /// What has not been reduced in the blocks.
+  [[nodiscard]] Steps reduction(const StagePlan& plan) const {
+    if (!states_.reduces() || states_.reduces_always() || reduces_inside(plan)) return {};
+    Steps all;
+    for (const Bucket& bucket : plan.buckets) {
+      Steps reduction = states_.reduction(bucket.parameters, true);
+      for (Step& step : reduction) step.tag.layer = plan.units[bucket.first].layer;
+      append(all, reduction);
+    }
+    return all;
+  }
+
+  [[nodiscard]] Steps update(int rank) {
+    if (job_.shape.frozen) return {};
+    double replicated = 0;
+    for (const StagePlan& plan : stages_)
+      if (plan.rank == rank)
+        replicated += replicated_parameters(job_.model, plan.stage.count, plan.stage.head);
+    Steps steps = states_.replicated_reduction(replicated);
+    if (copy_of_table_ && (rank == stages_.front().rank || rank == stages_.back().rank))
+      steps.push_back(states_.table_reduction(modules_.table, table_ends_));
+    append(steps, states_.update(parameters(rank)));
+    if (shards_optimizer() && !gathers_first()) append(steps, gather_buckets(rank, Phase::Optimizer));
+    return steps;
   }
 
   // --- what a step is worth ---
@@ -346,7 +387,7 @@ class PipelineStep {
       for (const Op& op : role.program)
         if (const auto* compute = std::get_if<Compute>(&op.body))
           job.hardware_flop += flop_of[compute->work.value()];
-    job.hardware_flop = job.hardware_flop * (job_.shape.tensor_parallel * job_.data_parallel);
+    job.hardware_flop = job.hardware_flop * (job_.ranks() / job_.pipeline_parallel);
     job.precision = job_.shape.compute;
     return job;
   }
@@ -355,14 +396,15 @@ class PipelineStep {
   const Device& device_;
   const pipeline::Generator& generator_;
   const Modules modules_;
-  const std::vector<Stage> stages_;
   Works works_;
+  Groups groups_;
+  States states_;
   const ModuleSteps embedding_, layer_, head_;
-  std::vector<int> rank_of_;        // by stage: the pipeline rank that holds it
-  Step nothing_;                    // of a stage without work in a direction
-  bool copy_of_table_ = false;      // a tied table stands on two ranks
-  std::vector<double> parameters_;  // by pipeline rank
-  std::map<std::pair<ActionKind, int>, Steps> steps_;
+  std::vector<StagePlan> stages_;
+  Step nothing_;                // of a stage without work in a direction
+  bool copy_of_table_ = false;  // a tied table stands on two ranks,
+  FamilyId table_ends_;         // ... these
+  std::map<std::tuple<ActionKind, int, Turn>, Steps> steps_;
   std::vector<Steps> updates_;
 };
 

@@ -69,11 +69,20 @@ std::vector<Stage> cut_into_stages(const std::vector<int>& layers) {
   return stages;
 }
 
-double parameters_of(const Stage& stage, const Modules& modules, bool copy_of_table) {
-  double parameters = stage.count * modules.layer.parameters;
-  if (stage.embedding) parameters += modules.embedding.parameters;
-  if (stage.head) parameters += modules.head.parameters + (copy_of_table ? modules.table : 0);
-  return parameters;
+std::vector<Unit> units_of(const Stage& stage, const Modules& modules, bool copy_of_table) {
+  std::vector<Unit> units;
+  if (stage.embedding) units.push_back({Unit::Kind::Embedding, -1, modules.embedding.parameters});
+  for (int i = 0; i < stage.count; ++i)
+    units.push_back({Unit::Kind::Layer, stage.first + i, modules.layer.parameters});
+  if (stage.head)
+    units.push_back({Unit::Kind::Head, -1, modules.head.parameters + (copy_of_table ? modules.table : 0)});
+  return units;
+}
+
+double parameters_of(const std::vector<Unit>& units) {
+  double sum = 0;
+  for (const Unit& unit : units) sum += unit.parameters;
+  return sum;
 }
 
 pipeline::StageTimes times_of(const Stage& stage, const Modules& modules, const Device& device) {

@@ -28,9 +28,18 @@ struct Stage {
 
 [[nodiscard]] std::vector<Stage> cut_into_stages(const std::vector<int>& layers);
 
-/// Parameters of a stage on one rank, a tied head's copy of the table included where the embedding is
+/// One module of a stage.
+struct Unit {
+  enum class Kind : std::uint8_t { Embedding, Layer, Head };
+  Kind kind = Kind::Layer;
+  int layer = -1;         // of the model; −1: none
+  double parameters = 0;  // on one rank
+};
+
+/// In order of forward. A tied head has the table's parameters too where it keeps a copy, the embedding being
 /// elsewhere.
-[[nodiscard]] double parameters_of(const Stage& stage, const Modules& modules, bool copy_of_table);
+[[nodiscard]] std::vector<Unit> units_of(const Stage& stage, const Modules& modules, bool copy_of_table);
+[[nodiscard]] double parameters_of(const std::vector<Unit>& units);
 
 /// Time of a stage's kernels for one microbatch, collectives aside.
 [[nodiscard]] pipeline::StageTimes times_of(const Stage& stage, const Modules& modules, const Device& device);

@@ -17,9 +17,10 @@ namespace syncline {
 
 /// What ranks that hold the same part of the model (data- and context-parallel ones) do with it.
 ///   Ddp:   every rank holds all; gradients are all-reduced.
-///   Zero1: the optimizer's state is sharded: gradients are reduce-scattered when the last microbatch has gone
-///          backward, each rank updates its shard, parameters are all-gathered (Rajbhandari et al., ZeRO, arXiv
-///          1910.02054; Megatron-LM's distributed optimizer).
+///   Zero1: the optimizer's state is sharded: gradients are reduce-scattered when the last microbatch has
+///   gone
+///          backward, each rank updates its shard, parameters are all-gathered (Rajbhandari et al., ZeRO,
+///          arXiv 1910.02054; Megatron-LM's distributed optimizer).
 ///   Zero2: gradients are sharded too: reduce-scattered after every microbatch, and added up in shards.
 ///   Fsdp:  parameters are sharded too (ZeRO-3), see sim/sharding/fsdp.hpp.
 enum class DataSharding : std::uint8_t { Ddp, Zero1, Zero2, Fsdp };
@@ -32,9 +33,11 @@ struct ShardingOptions {
   /// Gradients that are reduced as one, of a stage's all; 0: all. Ddp, Zero1, Zero2.
   Bytes bucket{};
   bool overlap_reduction = true;  // buckets are reduced while others still compute; else after all
-  bool overlap_gather = false;    // Zero1, Zero2: parameters are gathered beside the next step's forward, each
-                                  // bucket before its use; else after the update
-  bool reduce_every_microbatch = false;        // Ddp, Zero1: gradients are reduced whenever there are some
+  bool overlap_gather = false;  // Zero1, Zero2: parameters are gathered beside the next step's forward, each
+                                // bucket before its use; else after the update
+  /// Gradients are reduced whenever there are some; else they add up, and are reduced with the last
+  /// microbatch. Not given: so of Zero2, and of Fsdp without a pipeline. Zero2 knows nothing else.
+  std::optional<bool> reduce_every_microbatch{};
   FsdpOptions fsdp;  // its reduce_precision holds for all kinds: of gradients, held and on the wire
 };
 
@@ -71,10 +74,21 @@ struct TrainingJob {
     return shape.tensor_parallel * shape.context_parallel * pipeline_parallel;
   }
   [[nodiscard]] int ranks() const { return model_parallel() * data_parallel; }
+  /// Ranks that have one set of shards between them; 1 where nothing is sharded.
+  [[nodiscard]] int shards() const {
+    if (sharding.kind == DataSharding::Ddp) return 1;
+    return sharding.group > 0 ? sharding.group : shape.context_parallel * data_parallel;
+  }
+  /// Whether it follows `pipeline`, if only with one stage; Fsdp does so with several.
+  [[nodiscard]] bool pipelined() const {
+    return sharding.kind != DataSharding::Fsdp || pipeline_parallel > 1;
+  }
+  [[nodiscard]] bool reduces_every_microbatch() const {
+    return sharding.reduce_every_microbatch.value_or(sharding.kind == DataSharding::Zero2 || !pipelined());
+  }
 };
 
-/// One step of every rank. Mesh axes: tp fastest, then cp, dp and pp. Left out under sequence parallelism: the
-/// all-reduce over tp of the gradients of norms and biases, a few thousandths of the parameters.
+/// One step of every rank. Mesh axes: tp fastest, then cp, dp and pp (sim/sharding/groups.hpp).
 /// @throws std::invalid_argument when the pipeline schedule does not accept the job (pipeline_refusal() says
 /// so before)
 [[nodiscard]] Schedule training_schedule(const TrainingJob& job, const Device& device);

@@ -30,7 +30,7 @@ FsdpPlan layers_only(int layers, bool backward) {
     plan.units.push_back({"layer", 6_MB, 12_MB});
     plan.stages.push_back({.name = "layer",
                            .layer = layer,
-                           .work = WorkId(0),
+                           .steps = {{WorkId(0)}},
                            .unit = static_cast<std::size_t>(layer),
                            .gather = true,
                            .release = true,
@@ -40,7 +40,7 @@ FsdpPlan layers_only(int layers, bool backward) {
   for (int layer = layers - 1; backward && layer >= 0; --layer) {
     FsdpStage stage = plan.stages[static_cast<std::size_t>(layer)];
     stage.phase = Phase::Backward;
-    stage.work = WorkId(1);
+    stage.steps = {{WorkId(1)}};
     stage.reduce = true;
     stage.gradients = 6_MB;
     stage.memory = {{MemoryCategory::Activations, -(1_MB)}};

@@ -8,47 +8,12 @@
 #include "sim/report/summary.hpp"
 #include "sim/schedule/check.hpp"
 #include "sim/training/stages.hpp"
+#include "tests/training/jobs.hpp"
 
 using namespace syncline;
+using namespace syncline::test;
 
 namespace {
-
-/// A GPT of 8 layers, small enough to count by hand.
-TrainingJob gpt(int tensor, int pipeline, int data, int microbatches) {
-  TrainingJob job;
-  job.model.name = "tiny-gpt";
-  job.model.layers = 8;
-  job.model.hidden = 1024;
-  job.model.heads = job.model.kv_heads = 16;
-  job.model.ffn = 4096;
-  job.model.vocabulary = 32000;
-  job.model.tied_embedding = true;
-  job.model.norm = Norm::Layer;
-  job.model.activation = Activation::Gelu;
-  job.model.position = Position::Learned;
-  job.model.max_sequence = 1024;
-  job.model.bias = true;
-  job.shape.sequence = 1024;
-  job.shape.compute = Precision::Fp16;
-  job.shape.recompute = Recompute::Full;
-  job.shape.attention = AttentionKernels::Unfused;
-  job.shape.tensor_parallel = tensor;
-  job.pipeline_parallel = pipeline;
-  job.data_parallel = data;
-  job.gradient_accumulation = microbatches;
-  job.sharding.kind = DataSharding::Ddp;
-  return job;
-}
-
-/// An accelerator of round figures.
-Device device() {
-  Device one;
-  one.name = "round";
-  one.peak = {{Precision::Fp16, FlopPerSecond(100e12)}, {Precision::Fp32, FlopPerSecond(10e12)}};
-  one.memory = Bytes(80e9);
-  one.hbm_bandwidth = BytesPerSecond(1e12);
-  return one;
-}
 
 /// Every accelerator on one ideal switch.
 Cluster cluster(int ranks) {
@@ -68,13 +33,6 @@ RunSummary simulate(const TrainingJob& job) {
   for (const Check& check : summary.checks)
     CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
   return summary;
-}
-
-Bytes resident(const Role& role, MemoryCategory category) {
-  Bytes sum;
-  for (const MemoryEffect& effect : role.resident)
-    if (effect.category == category) sum += effect.bytes;
-  return sum;
 }
 
 std::size_t count(const Role& role, CollectiveKind kind, std::string_view family, const Schedule& schedule) {

@@ -1,0 +1,109 @@
+#include "sim/training/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "sim/core/error.hpp"
+
+namespace syncline {
+namespace {
+
+using pipeline::ActionKind;
+using pipeline::Step;
+using pipeline::StepStream;
+
+/// Takes bytes with the first step and gives some back (below zero) with the last.
+void hold(Steps& steps, Bytes taken, Bytes given_back) {
+  if (steps.empty()) return;
+  if (taken > Bytes(0)) steps.front().memory.push_back({MemoryCategory::Activations, taken});
+  if (given_back != Bytes(0)) steps.back().memory.push_back({MemoryCategory::Activations, given_back});
+}
+
+Step between_kernels(const LayerCollective& what, Phase phase, const Groups& groups) {
+  const bool tensor = what.group == LayerGroup::Tensor;
+  const std::optional<FamilyId> family = tensor ? groups.tensor : groups.context;
+  SYNCLINE_CHECK(family, "a collective between kernels has a group of ranks");
+  Step step = collective(*family, tensor ? StepStream::Tensor : StepStream::Context, what.kind, what.bytes,
+                         phase, what.name);
+  step.awaited = what.awaited;
+  return step;
+}
+
+}  // namespace
+
+void append(Steps& to, const Steps& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+Step collective(FamilyId family, StepStream stream, CollectiveKind kind, Bytes bytes, Phase phase,
+                std::string name) {
+  Step step;
+  step.body = Collective{kind, family, Algorithm::Auto, bytes};
+  step.stream = stream;
+  step.tag = {phase, -1, -1, -1, std::move(name)};
+  return step;
+}
+
+ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works)
+    : name_(std::move(name)) {
+  const Bytes during = cost.saved + cost.transient;
+  forward_ = segments(Phase::Forward, "", cost.forward, groups, works);
+  hold(forward_, cost.saved, Bytes(0));
+
+  Steps input = segments(Phase::BackwardInput, "recompute", cost.recompute, groups, works);
+  append(input, segments(Phase::BackwardInput, "", cost.backward_input, groups, works));
+  Steps weight =
+      segments(Phase::BackwardWeight, "weight", {{cost.backward_weight, std::nullopt}}, groups, works);
+
+  backward_ = input;
+  append(backward_, weight);
+  for (Step& step : backward_) step.tag.phase = Phase::Backward;
+  hold(backward_, cost.transient, -during);
+  input_ = std::move(input);
+  weight_ = std::move(weight);
+  const Bytes kept = input_.empty() ? during : weight_.empty() ? Bytes(0) : cost.kept_for_weight;
+  hold(input_, cost.transient, kept - during);
+  hold(weight_, input_.empty() ? cost.transient : Bytes(0), -kept);
+}
+
+Steps ModuleSteps::steps(ActionKind kind, int layer) const {
+  Steps steps = of(kind);
+  for (Step& step : steps) step.tag.layer = layer;
+  return steps;
+}
+
+const Steps& ModuleSteps::of(ActionKind kind) const {
+  switch (kind) {
+    case ActionKind::Forward:
+      return forward_;
+    case ActionKind::Backward:
+      return backward_;
+    case ActionKind::BackwardInput:
+      return input_;
+    case ActionKind::BackwardWeight:
+      break;
+  }
+  return weight_;
+}
+
+/// Kernels and collectives in turn: "layer", "layer.2"; "layer-recompute".
+Steps ModuleSteps::segments(Phase phase, std::string_view what, const std::vector<Segment>& segments,
+                            const Groups& groups, Works& works) const {
+  const std::string name = what.empty() ? name_ : fmt::format("{}-{}", name_, what);
+  Steps steps;
+  int count = 0;
+  for (const Segment& segment : segments) {
+    if (!segment.kernels.empty()) {
+      const std::string numbered = ++count > 1 ? fmt::format("{}.{}", name, count) : name;
+      Step step;
+      step.body = Compute{works.add(fmt::format("{}-{}", numbered, name_of(phase)), segment.kernels)};
+      step.tag = {phase, -1, -1, -1, numbered};
+      steps.push_back(std::move(step));
+    }
+    if (segment.then) steps.push_back(between_kernels(*segment.then, phase, groups));
+  }
+  return steps;
+}
+
+}  // namespace syncline

@@ -24,10 +24,27 @@ bool stands_in(const ConfigNode& root, std::string_view block, std::string_view 
 
 /// "tp × pp = 8 × 2 = 16", without what is 1.
 std::string replica_text(const TrainingJob& job) {
-  const int tp = job.shape.tensor_parallel, pp = job.pipeline_parallel;
-  if (pp == 1) return fmt::format("tp = {}", tp);
-  if (tp == 1) return fmt::format("pp = {}", pp);
-  return fmt::format("tp × pp = {} × {} = {}", tp, pp, std::int64_t{tp} * pp);
+  std::vector<std::string_view> names;
+  std::vector<int> sizes;
+  std::int64_t ranks = 1;
+  const auto add = [&](std::string_view name, int size) {
+    if (size == 1) return;
+    names.push_back(name);
+    sizes.push_back(size);
+    ranks *= size;
+  };
+  add("tp", job.shape.tensor_parallel);
+  add("cp", job.shape.context_parallel);
+  add("pp", job.pipeline_parallel);
+  if (names.empty()) return "tp = 1";
+  if (names.size() == 1) return fmt::format("{} = {}", names.front(), ranks);
+  return fmt::format("{} = {} = {}", fmt::join(names, " × "), fmt::join(sizes, " × "), ranks);
+}
+
+/// The key of the last axis that adds ranks to a replica.
+std::string path_of_replica(const TrainingJob& job) {
+  if (job.pipeline_parallel > 1) return "parallel.pp";
+  return job.shape.context_parallel > 1 ? "parallel.cp" : "parallel.tp";
 }
 
 /// Each tensor-parallel rank has whole heads, and an equal part of the rest.
@@ -54,21 +71,44 @@ void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, Con
   }
 }
 
-/// Fsdp is simulated with data parallelism alone.
-bool sharding_allows(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
-  if (job.sharding.kind != DataSharding::Fsdp) return true;
-  struct Axis {
-    std::string_view path, words;
-    int ranks;
+/// Each context-parallel rank has two chunks of the sequence, an equal part of them for each tensor-parallel rank
+/// under sequence parallelism; with all-to-all, whole heads as well.
+void check_context_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const ModelSpec& model = scenario.job.model;
+  const TrainingShape& shape = scenario.job.shape;
+  const std::int64_t ranks = shape.context_parallel, tensor = shape.tensor_parallel;
+  if (ranks == 1) return;
+  const auto refuse = [&](std::string_view what, std::int64_t divisor, std::string_view path, std::int64_t whole) {
+    errors.add(place_of(root, "parallel.cp"),
+               fmt::format("\"parallel.cp\" is {}: {} = {} do not divide {} ({})", ranks, what, divisor, path,
+                           whole));
   };
-  for (const Axis& axis : {Axis{"parallel.tp", "tensor", job.shape.tensor_parallel},
-                           Axis{"parallel.pp", "pipeline", job.pipeline_parallel}})
-    if (axis.ranks > 1)
-      errors.add(
-          place_of(root, axis.path),
-          fmt::format("\"{}\" is {}, but fsdp is simulated without {} parallelism; set sharding.kind to ddp",
-                      axis.path, axis.ranks, axis.words));
-  return job.shape.tensor_parallel == 1 && job.pipeline_parallel == 1;
+  const std::int64_t chunks = 2 * ranks * (shape.sequence_parallel ? tensor : 1);
+  if (shape.sequence % chunks != 0)
+    return refuse(shape.sequence_parallel ? "2 × cp × tp" : "2 × cp", chunks, "batch.sequence", shape.sequence);
+  if (shape.context_exchange != ContextExchange::AllToAll) return;
+  if (model.heads % (tensor * ranks) != 0) return refuse("tp × cp", tensor * ranks, "model.heads", model.heads);
+  if (model.kv_heads % (tensor * ranks) != 0)
+    refuse("tp × cp", tensor * ranks, "model.kv-heads", model.kv_heads);
+}
+
+/// A set of shards is on some of the data-parallel ranks with all their context-parallel ones.
+void check_shard_group(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
+  const std::int64_t group = job.sharding.group, context = job.shape.context_parallel;
+  if (group == 0) return;
+  const std::int64_t all = context * job.data_parallel;
+  if (group == 1)
+    return errors.add(place_of(root, "sharding.group"),
+                      "\"sharding.group\" is 1, and nothing is sharded; set sharding.kind to ddp");
+  if (all % group != 0)
+    return errors.add(place_of(root, "sharding.group"),
+                      fmt::format("\"sharding.group\" is {}, which does not divide {} ({}); try {}", group,
+                                  context > 1 ? "parallel.cp × parallel.dp" : "parallel.dp", all,
+                                  divisors_near(group, all)));
+  if (group % context != 0)
+    errors.add(place_of(root, "sharding.group"),
+               fmt::format("\"sharding.group\" is {}, which is not a multiple of parallel.cp ({}); try {}", group,
+                           context, multiples_near(group, context)));
 }
 
 double ops_of(const ModuleCost& cost) {
@@ -84,21 +124,22 @@ double ops_of(const TrainingJob& job) {
   constexpr double Gathers = 3;    // of a layer by fsdp: two gathers and a reduction
   constexpr double Transfers = 4;  // of a microbatch between two stages: sends and receives, both ways
   const Modules modules(job);
-  const bool fsdp = job.sharding.kind == DataSharding::Fsdp;
+  const bool fsdp = !job.pipelined();
   const double boundaries = job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
   const double microbatch = job.model.layers * (ops_of(modules.layer) + (fsdp ? Gathers : 0)) +
                             ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
-  return microbatch * job.gradient_accumulation * job.shape.tensor_parallel * job.data_parallel;
+  return microbatch * job.gradient_accumulation * job.shape.tensor_parallel * job.shape.context_parallel *
+         job.data_parallel;
 }
 
 }  // namespace
 
 void check_replica(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
-  if (!sharding_allows(job, root, errors)) return;
   const int accelerators = scenario.topology.accelerators;
-  const std::int64_t replica = std::int64_t{job.shape.tensor_parallel} * job.pipeline_parallel;
-  const std::string path = job.pipeline_parallel > 1 ? "parallel.pp" : "parallel.tp";
+  const std::int64_t replica =
+      std::int64_t{job.shape.tensor_parallel} * job.shape.context_parallel * job.pipeline_parallel;
+  const std::string path = path_of_replica(job);
   if (replica > accelerators)
     errors.add(
         place_of(root, path),
@@ -131,11 +172,13 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
                    "try {}, or set topology.accelerators to {}",
                    job.data_parallel, replica_text(job), ranks, accelerators, accelerators / replica, ranks));
   check_tensor_parallel(scenario, root, errors);
+  check_context_parallel(scenario, root, errors);
+  check_shard_group(job, root, errors);
 }
 
 void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
-  if (job.sharding.kind == DataSharding::Ddp) {
+  if (job.pipelined()) {
     TrainingJob even = job;
     even.pipeline.split = StageSplit::Even;
     if (const auto reason = pipeline_refusal(even))

@@ -31,21 +31,42 @@ Codec split_codec(StageSplit& split, std::vector<int>& layers) {
 
 Fields parallel_fields(TrainingJob& job) {
   return {optional("tp", job.shape.tensor_parallel, Accelerators),
+          optional("cp", job.shape.context_parallel, Accelerators),
           optional("pp", job.pipeline_parallel, Accelerators),
           optional("dp", job.data_parallel, Accelerators),
-          optional("sequence-parallel", job.shape.sequence_parallel)};
+          optional("sequence-parallel", job.shape.sequence_parallel),
+          printed_if(job.shape.context_parallel > 1,
+                     optional("cp-exchange", job.shape.context_exchange,
+                              Names<ContextExchange>{{"ring", ContextExchange::Ring},
+                                                     {"all-gather", ContextExchange::AllGather},
+                                                     {"all-to-all", ContextExchange::AllToAll}}))};
 }
 
+/// A size that is not given, and not printed, when it is 0.
+Codec given_size_codec(Bytes& size) {
+  Codec plain = codec(size);
+  const auto write = [&size] { return size > Bytes(0) ? codec(size).write() : ConfigNode{}; };
+  return {plain.expects, plain.read, write};
+}
+
+/// Which key is of which kind: kinds.cpp.
 Fields sharding_fields(TrainingJob& job) {
-  FsdpOptions& fsdp = job.sharding.fsdp;
-  const bool is_fsdp = job.sharding.kind == DataSharding::Fsdp;
-  return {required("kind", job.sharding.kind,
-                   Names<DataSharding>{{"fsdp", DataSharding::Fsdp}, {"ddp", DataSharding::Ddp}}),
+  ShardingOptions& sharding = job.sharding;
+  FsdpOptions& fsdp = sharding.fsdp;
+  using enum DataSharding;
+  const bool is_fsdp = sharding.kind == Fsdp, unpiped = !job.pipelined();
+  const bool optimizer_alone = sharding.kind == Zero1 || sharding.kind == Zero2;
+  return {required("kind", sharding.kind,
+                   Names<DataSharding>{{"fsdp", Fsdp}, {"ddp", Ddp}, {"zero-1", Zero1}, {"zero-2", Zero2}}),
+          {"group", false, given_count_codec(sharding.group, Accelerators)},
           printed_if(is_fsdp, optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
-          printed_if(is_fsdp, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
-          printed_if(is_fsdp, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
-          printed_if(is_fsdp, optional("reshard-after-forward", fsdp.reshard_after_forward)),
-          printed_if(!is_fsdp, optional("overlap-reduction", job.sharding.overlap_reduction))};
+          printed_if(unpiped, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
+          printed_if(unpiped, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
+          printed_if(unpiped, optional("reshard-after-forward", fsdp.reshard_after_forward)),
+          {"bucket", false, given_size_codec(sharding.bucket)},
+          printed_if(!is_fsdp, optional("overlap-reduction", sharding.overlap_reduction)),
+          printed_if(optimizer_alone, optional("overlap-gather", sharding.overlap_gather)),
+          optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
 }
 
 /// After `parallel`: a memory limit may count in stages.
@@ -76,7 +97,7 @@ Fields training_fields(Scenario& scenario) {
                          {optional("compute", shape.compute, schedule_names<Precision>()),
                           optional("reduce", job.sharding.fsdp.reduce_precision, schedule_names<Precision>())}),
           optional_block("sharding", sharding_fields(job)),
-          printed_if(job.sharding.kind == DataSharding::Ddp, optional_block("pipeline", pipeline_fields(job))),
+          printed_if(job.pipelined(), optional_block("pipeline", pipeline_fields(job))),
           optional("recompute", shape.recompute,
                    Names<Recompute>{{"none", Recompute::None},
                                     {"selective", Recompute::Selective},

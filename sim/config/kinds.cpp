@@ -21,7 +21,22 @@ const Keys TextbookPipelineKeys{"stages",         "microbatches",    "order",   
                                 "backward-input", "backward-weight", "fused",       "hop", "bytes",
                                 "bandwidth",      "memory",          "weight-order"};
 const Keys MadeOrderKeys{"schedule", "chunks", "group-size", "memory-limit", "memory", "weight-order"};
-const Keys FsdpKeys{"forward-prefetch", "backward-prefetch", "limit-all-gathers", "reshard-after-forward"};
+const Keys UnpipedFsdpKeys{"backward-prefetch", "limit-all-gathers", "reshard-after-forward"};
+
+/// Keys of `sharding` that not every kind has, and the kinds that do.
+struct KindsOfKey {
+  std::string_view key;
+  Keys kinds;
+};
+const std::vector<KindsOfKey> ShardingKeys{{"forward-prefetch", {"fsdp"}},
+                                           {"backward-prefetch", {"fsdp"}},
+                                           {"limit-all-gathers", {"fsdp"}},
+                                           {"reshard-after-forward", {"fsdp"}},
+                                           {"group", {"zero-1", "zero-2", "fsdp"}},
+                                           {"bucket", {"ddp", "zero-1", "zero-2"}},
+                                           {"overlap-reduction", {"ddp", "zero-1", "zero-2"}},
+                                           {"overlap-gather", {"zero-1", "zero-2"}},
+                                           {"reduce-every-microbatch", {"ddp", "zero-1", "fsdp"}}};
 
 const ConfigNode* below(const ConfigNode& root, std::string_view key) {
   const ConfigEntry* entry = root.find(key);
@@ -112,13 +127,19 @@ void refuse_in_training(ConfigNode& root, Refusal& refuse) {
          "is of a textbook pipeline, which has no model; here stages are parallel.pp, microbatches come of "
          "batch, times of the device: leave it out");
   refuse_idle_keys(root, refuse);
-  if (text_at(root, "sharding", "kind", "fsdp") == "ddp")
-    return refuse("sharding", FsdpKeys,
-                  "is of sharding.kind fsdp; leave it out, or set sharding.kind to fsdp");
-  refuse("sharding", {"overlap-reduction"},
-         "is of sharding.kind ddp; leave it out, or set sharding.kind to ddp");
+  const std::string kind = text_at(root, "sharding", "kind", "fsdp");
+  for (const auto& [key, kinds] : ShardingKeys)
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      refuse("sharding", {key},
+             fmt::format("is of sharding.kind {}; leave it out, or set sharding.kind to {}",
+                         fmt::join(kinds, ", "), kinds.front()));
+  if (kind != "fsdp") return;
   if (text_at(root, "parallel", "pp", "1") == "1")
-    refuse("", {"pipeline"}, "is of sharding.kind ddp; leave it out, or set sharding.kind to ddp");
+    refuse("", {"pipeline"}, "is of fsdp with parallel.pp above 1, and of all other kinds of sharding: leave it out");
+  else
+    refuse("sharding", UnpipedFsdpKeys,
+           "is of fsdp without a pipeline; a stage of one keeps its weights from their first use to its last "
+           "backward: leave it out");
 }
 
 }  // namespace

@@ -84,6 +84,38 @@ TEST_SUITE("scenario: pipeline of a training run") {
     CHECK(job.pipeline.layers == std::vector<int>{2, 1, 1, 1, 1, 1, 1, 0});
   }
 
+  TEST_CASE("every kind of sharding is understood, and shown") {
+    use_test_data();
+    const Folder folder;
+    for (const std::string keys :
+         {"{kind: zero-1, group: 2, bucket: 160MB, overlap-reduction: false, overlap-gather: true, "
+          "reduce-every-microbatch: true}",
+          "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false}",
+          "{kind: fsdp, forward-prefetch: 2, reduce-every-microbatch: true}"}) {
+      CAPTURE(keys);
+      const Scenario scenario = load(with("{kind: ddp}", keys));
+      const std::string shown = show_scenario(scenario);
+      CHECK(shown.find("sharding: " + keys) != std::string::npos);
+      CHECK(load_scenario(folder.write("again.yaml", shown)).hash != 0);
+    }
+    const TrainingJob job = load(with("{kind: ddp}",
+                                      "{kind: zero-1, group: 2, bucket: 160MB, overlap-gather: true, "
+                                      "reduce-every-microbatch: true}"))
+                                .job;
+    CHECK(job.sharding.kind == DataSharding::Zero1);
+    CHECK(job.sharding.bucket == Bytes(160e6));
+    CHECK(job.sharding.overlap_gather);
+    CHECK(job.reduces_every_microbatch());
+    CHECK(job.shards() == 2);
+    const TrainingJob plain = load(with("{kind: ddp}", "{kind: fsdp}")).job;
+    CHECK_FALSE(plain.reduces_every_microbatch());  // in a pipeline
+    CHECK(plain.shards() == 2);
+    const TrainingJob context = load(with("tp: 2, pp: 4", "cp: 2, pp: 4, cp-exchange: all-gather")).job;
+    CHECK(context.shape.context_parallel == 2);
+    CHECK(context.shape.context_exchange == ContextExchange::AllGather);
+    CHECK(context.data_parallel == 2);
+  }
+
   TEST_CASE("a schedule brings its own chunks, a limit may count in stages, ranks may stay idle") {
     CHECK(load(with("tp: 2, pp: 4}", "tp: 1, pp: 4, dp: 2}")).job.ranks() == 8);
     const TrainingJob limited = load(with("schedule: interleaved-1f1b, chunks: 2",
@@ -139,21 +171,55 @@ TEST_SUITE("scenario: bad pipelines of a training run") {
           "ddp}",
           "batch: {global: 64, microbatch: 2, sequence: 2048}\nsharding: {kind: fsdp, overlap-reduction: "
           "true}",
-          "s.yaml:6:24: error: \"sharding.overlap-reduction\" is of sharding.kind ddp; leave it out, or set "
-          "sharding.kind to ddp\n    6 | sharding: {kind: fsdp, overlap-reduction: true}\n      |            "
+          "s.yaml:6:24: error: \"sharding.overlap-reduction\" is of sharding.kind ddp, zero-1, zero-2; leave it "
+          "out, or set sharding.kind to ddp\n    6 | sharding: {kind: fsdp, overlap-reduction: true}\n      |            "
           "    "
           "        ^\n"
-          "s.yaml:7:1: error: \"pipeline\" is of sharding.kind ddp; leave it out, or set sharding.kind to "
-          "ddp\n    7 | pipeline: {schedule: interleaved-1f1b, chunks: 2}\n      | ^"},
-         {"model parallelism by fsdp", "sharding: {kind: ddp}\n", "",
-          at(5, 16, "parallel: {tp: 2, pp: 4}",
-             "\"parallel.tp\" is 2, but fsdp is simulated without tensor parallelism; set sharding.kind to "
-             "ddp") +
-              "\n" +
-              at(5, 23, "parallel: {tp: 2, pp: 4}",
-                 "\"parallel.pp\" is 4, but fsdp is simulated without pipeline parallelism; set "
-                 "sharding.kind "
-                 "to ddp")}});
+          "s.yaml:7:1: error: \"pipeline\" is of fsdp with parallel.pp above 1, and of all other kinds of "
+          "sharding: leave it out\n    7 | pipeline: {schedule: interleaved-1f1b, chunks: 2}\n      | ^"},
+         sharding("weights that a stage keeps", "kind: fsdp, reshard-after-forward: true", 24,
+                  "\"sharding.reshard-after-forward\" is of fsdp without a pipeline; a stage of one keeps its "
+                  "weights from their first use to its last backward: leave it out"),
+         sharding("gathers of an optimizer in shards", "kind: ddp, overlap-gather: true", 23,
+                  "\"sharding.overlap-gather\" is of sharding.kind zero-1, zero-2; leave it out, or set "
+                  "sharding.kind to zero-1"),
+         sharding("zero-2 that accumulates", "kind: zero-2, reduce-every-microbatch: false", 26,
+                  "\"sharding.reduce-every-microbatch\" is of sharding.kind ddp, zero-1, fsdp; leave it out, or "
+                  "set sharding.kind to ddp")});
+  }
+
+  TEST_CASE("groups of shards") {
+    check_changes(
+        Good,
+        {sharding("the two data-parallel ranks", "kind: zero-1, group: 2", 26, ""),
+         sharding("more than there are", "kind: zero-1, group: 4", 26,
+                  "\"sharding.group\" is 4, which does not divide parallel.dp (2); try 2"),
+         sharding("one rank", "kind: fsdp, group: 1", 24,
+                  "\"sharding.group\" is 1, and nothing is sharded; set sharding.kind to ddp"),
+         {"half of a context-parallel group",
+          "parallel: {tp: 2, pp: 4}\nbatch: {global: 64, microbatch: 2, sequence: 2048}\nsharding: {kind: ddp}",
+          "parallel: {cp: 4, pp: 2}\nbatch: {global: 64, microbatch: 2, sequence: 2048}\nsharding: {kind: zero-1, "
+          "group: 2}",
+          at(7, 26, "sharding: {kind: zero-1, group: 2}",
+             "\"sharding.group\" is 2, which is not a multiple of parallel.cp (4); try 4")}});
+  }
+
+  TEST_CASE("context-parallel ranks") {
+    check_changes(
+        Good,
+        {parallel("fine", "cp: 2, pp: 4", 16, ""),
+         parallel("heads by all-to-all", "tp: 2, cp: 2, pp: 4, cp-exchange: all-to-all", 23, ""),
+         parallel("a replica larger than the cluster", "tp: 2, cp: 4, pp: 4", 30,
+                  "\"parallel.pp\" is too large: tp × cp × pp = 2 × 4 × 4 = 32 ranks, more than "
+                  "topology.accelerators (16); lower it, or set topology.accelerators to 32"),
+         parallel("too few key heads", "tp: 2, cp: 4, cp-exchange: all-to-all", 23,
+                  "\"parallel.cp\" is 4: tp × cp = 8 do not divide model.kv-heads (4)"),
+         {"a sequence in too many chunks",
+          "parallel: {tp: 2, pp: 4}\nbatch: {global: 64, microbatch: 2, sequence: 2048}\nsharding: {kind: "
+          "ddp}\npipeline: {schedule: interleaved-1f1b, chunks: 2}",
+          "parallel: {cp: 16}\nbatch: {global: 64, microbatch: 2, sequence: 2040}",
+          at(5, 16, "parallel: {cp: 16}",
+             "\"parallel.cp\" is 16: 2 × cp = 32 do not divide batch.sequence (2040)")}});
   }
 
   TEST_CASE("schedules") {

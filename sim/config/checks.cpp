@@ -42,9 +42,15 @@ bool check_divides(const Division& d, const ConfigNode& root, std::string_view p
 void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
                  ConfigErrors& errors) {
   check_divides({"kv-heads", model.kv_heads, "heads", model.heads, ""}, root, prefix, errors);
-  if (model.head_size == 0)
+  check_latent(model, root, prefix, errors);
+  if (model.head_size == 0 && !model.latent)
     check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix,
                   errors);
+  if (!model.output_projection && model.tied_embedding) {
+    const std::string path = fmt::format("{}output-projection", prefix);
+    errors.add(place_of(root, path),
+               fmt::format("\"{}\" is false, but {}tied-embedding is true; leave out one of the two", path, prefix));
+  }
   const std::int64_t width = std::int64_t{model.heads} * model.head_size;
   if (width > WidestProjection) {
     const std::string path = fmt::format("{}head-size", prefix);
@@ -114,13 +120,7 @@ void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& e
                            "batch.microbatch",
                            scenario.global_batch, scenario.global_batch / step, MostMicrobatches));
 
-  if (!scenario.device.peak.contains(job.shape.compute)) {
-    std::vector<std::string_view> known;
-    for (const auto& [precision, rate] : scenario.device.peak) known.push_back(name_of(precision));
-    errors.add(place_of(root, "precision.compute"),
-               fmt::format("\"precision.compute\" is {}, for which device {} has no peak rate; it has {}",
-                           name_of(job.shape.compute), scenario.device.name, fmt::join(known, ", ")));
-  }
+  check_shape(scenario, root, errors);
 }
 
 std::string multiples_near(std::int64_t value, std::int64_t step) {

@@ -16,11 +16,16 @@ namespace syncline {
 /// @param prefix  path of the block in it: "model." in a scenario, "" in a file of its own
 void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
                  ConfigErrors& errors);
+/// What latent attention leaves no room for; of check_model.
+void check_latent(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
+                  ConfigErrors& errors);
 /// Builds the topology to see whether it can be built, when the counts fit.
 void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
                     ConfigErrors& errors);
-/// Batch against ranks, sequence against model, precision against device.
+/// Batch against ranks, sequence against model.
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
+/// Precisions against the device and each other, and how layers are run; of check_job.
+void check_shape(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
 
 /// What sharding allows; ranks of a replica, before there are data-parallel ones: no more than accelerators,
 /// and a divisor of them where the file leaves parallel.dp open.

@@ -17,6 +17,7 @@ Fields fields_of(NicSpec& nic);
 Fields fields_of(FatTreeSpec& tree);
 Fields fields_of(TorusSpec& torus);
 Fields fields_of(AllToAllSpec& fabric);
+Fields fields_of(LatentAttention& latent);
 Fields fields_of(PublishedFigure& figure);
 Fields fields_of(Expectation& expectation);
 
@@ -240,7 +241,16 @@ Fields fields_of(ModelSpec& model) {
           optional("position", model.position,
                    Names<Position>{{"rotary", Position::Rotary}, {"learned", Position::Learned}}),
           {"max-sequence", false, given_count_codec(model.max_sequence, Width)},
-          optional("bias", model.bias)};
+          optional("bias", model.bias),
+          optional("output-projection", model.output_projection),
+          optional("latent", model.latent)};
+}
+
+Fields fields_of(LatentAttention& latent) {
+  constexpr Limits AnyRank{.low = 0, .high = Width.high};
+  return {optional("query-rank", latent.query_rank, AnyRank),
+          required("key-value-rank", latent.key_value_rank, Width), required("plain", latent.plain_size, Width),
+          required("rotary", latent.rotary_size, Width), required("value", latent.value_size, Width)};
 }
 
 Fields fields_of(PublishedFigure& figure) {

@@ -14,6 +14,10 @@ constexpr int ConfigVersion = 1;  // of all formats
 [[nodiscard]] Fields fields_of(Device& device);
 [[nodiscard]] Fields fields_of(ModelSpec& model);
 [[nodiscard]] Fields fields_of(TextbookPipeline& textbook);
+/// Of the `precision` block.
+[[nodiscard]] Fields precision_fields(TrainingJob& job);
+/// How a layer is run: kernels, what is kept, what is trained.
+[[nodiscard]] Fields kernel_fields(TrainingShape& shape);
 /// Of a scenario with a model, between what it asks and how it is run.
 [[nodiscard]] Fields training_fields(Scenario& scenario);
 [[nodiscard]] Fields fields_of(Scenario& scenario);

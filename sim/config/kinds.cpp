@@ -15,7 +15,8 @@ namespace {
 using Keys = std::vector<std::string_view>;
 
 const Keys TrainingKeys{"device",   "model",     "parallel", "batch",     "precision",
-                        "sharding", "recompute", "kernels",  "attention", "dropout"};
+                        "sharding", "recompute", "kernels",  "attention", "dropout",
+                        "implementation", "weight-gradients", "fused-loss", "frozen"};
 const Keys TrainingPipelineKeys{"scatter-gather", "split"};
 const Keys TextbookPipelineKeys{"stages",         "microbatches",    "order",       "csv", "forward",
                                 "backward-input", "backward-weight", "fused",       "hop", "bytes",

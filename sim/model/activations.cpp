@@ -25,23 +25,24 @@ struct Tensors {
   }
 };
 
-/// Of a norm, an element: what the products read of it; eager autograd keeps each RMSNorm's fp32 input and both of
-/// its outputs.
+/// Of a norm, an element: what the products read of it; eager autograd keeps each RMSNorm's fp32 input and
+/// both of its outputs.
 double norm_bytes(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const bool eager = model.norm == Norm::Rms && shape.fusion == Fusion::Eager;
   if (!eager) return s.kept_input();
   return Fp32 + (s.frozen ? 0 : s.e) + s.kept_input();
 }
 
-/// Latent attention: each compressed vector as its norm reads it, and as the product does; of the rank's own tokens.
+/// Latent attention: each compressed vector as its norm reads it, and as the product does; of the rank's own
+/// tokens.
 double latent_bytes(const Slice& s, const ModelSpec& model) {
   if (!model.latent) return 0;
   const double ranks = model.latent->query_rank + model.latent->key_value_rank;
   return s.outer_tokens * ranks * (s.e + s.kept_input());
 }
 
-/// Flash attention's backward reads it in the precision of compute; the product's gradient may have a copy in its own,
-/// and a second one where ranks have exchanged it.
+/// Flash attention's backward reads it in the precision of compute; the product's gradient may have a copy in
+/// its own, and a second one where ranks have exchanged it.
 double output_bytes(const Slice& s, const TrainingShape& shape) {
   if (shape.attention == AttentionKernels::Unfused) return s.kept_input();
   const bool exchanged = s.c > 1 && shape.context_exchange == ContextExchange::AllToAll;
@@ -60,8 +61,7 @@ Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& 
   bytes.norms = 2 * s.outer() * norm_bytes(s, model, shape);
   bytes.masks = shape.dropout ? 2 * s.outer() * Mask : 0;
   bytes.latents = latent_bytes(s, model);
-  bytes.attention_inputs =
-      e * s.tokens * (s.query + (s.repeats_kv ? s.query + s.context : s.key + s.value));
+  bytes.attention_inputs = e * s.tokens * (s.query + (s.repeats_kv ? s.query + s.context : s.key + s.value));
   bytes.core = shape.attention == AttentionKernels::Flash ? Fp32 * s.tokens * s.heads
                                                           : scores * (e + (shape.dropout ? Mask + e : 0));
   bytes.attention_output = s.tokens * s.context * output_bytes(s, shape);
@@ -79,9 +79,9 @@ double cheap(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
 }
 
 /// Gradients alive together at the widest point of backward: after that of silu(gate) · up or of GeLU, or
-/// before that of unfused attention's softmax. What a gated MLP's last product read has made room for the gradient of
-/// it, as Transformer Engine frees what each product kept. Keys and values gathered from the ranks that share a sequence are
-/// there with their gradients.
+/// before that of unfused attention's softmax. What a gated MLP's last product read has made room for the
+/// gradient of it, as Transformer Engine frees what each product kept. Keys and values gathered from the
+/// ranks that share a sequence are there with their gradients.
 double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const bool gated = model.activation == Activation::Swiglu;
   const double inner = gated && !s.megatron ? 3 : 2;
@@ -118,7 +118,8 @@ double first_product(const Slice& s, const ModelSpec& model) {
 
 /// Kept under SelectiveOp, besides the layer's input: outputs of every second product, and attention's. Eager
 /// checkpointing also stores the output of the last product, which no gradient needs.
-double kept_products(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+double kept_products(const Tensors& bytes, const Slice& s, const ModelSpec& model,
+                     const TrainingShape& shape) {
   const double projected = s.query + (s.one_projection ? s.key : 0) + s.value;
   const double last = shape.fusion == Fusion::Eager ? s.hidden : 0;
   return s.e * s.tokens * (projected + first_product(s, model) + last) + bytes.core + bytes.attention_output;

@@ -5,9 +5,10 @@
 namespace syncline::transformer {
 namespace {
 
-/// A block of the scores of one rank: causal flash attention of some queries over some keys. Forward has 2 products
-/// over the part below the diagonal, backward 5 (one of them recomputes the scores; Dao et al., NeurIPS 2022, arXiv
-/// 2205.14135). Forward moves q, k, v, o; backward those, their gradients and the row statistics.
+/// A block of the scores of one rank: causal flash attention of some queries over some keys. Forward has 2
+/// products over the part below the diagonal, backward 5 (one of them recomputes the scores; Dao et al.,
+/// NeurIPS 2022, arXiv 2205.14135). Forward moves q, k, v, o; backward those, their gradients and the row
+/// statistics.
 struct Block {
   double queries, keys;  // tokens of a sequence
   double pairs;          // of them, all sequences, below the diagonal
@@ -53,10 +54,11 @@ LayerCollective of_context(CollectiveKind kind, double bytes, std::string_view p
   return collective(LayerGroup::Context, kind, bytes, part, awaited);
 }
 
-/// Blocks of keys and values go round; each is passed on while the one before is worked on. A rank's first block is its
-/// own triangle. Of every other it needs, by their two chunks each, either all queries and half of the keys or half of
-/// the queries and all keys: as many pairs, and 3/4 of each on average. Parts are put together in fp32. Backward
-/// passes keys and values again, and beside the next block the gradients of the last, which end where they began.
+/// Blocks of keys and values go round; each is passed on while the one before is worked on. A rank's first
+/// block is its own triangle. Of every other it needs, by their two chunks each, either all queries and half
+/// of the keys or half of the queries and all keys: as many pairs, and 3/4 of each on average. Parts are put
+/// together in fp32. Backward passes keys and values again, and beside the next block the gradients of the
+/// last, which end where they began.
 std::vector<Step> ring(const Slice& s) {
   Block own = whole_block(s);
   own.queries = own.keys = s.sequence / s.c;
@@ -72,7 +74,8 @@ std::vector<Step> ring(const Slice& s) {
     const bool first = i == 0, last = i == s.c - 1;
     Step step = of_block(s, first ? own : other);
     const double share = first ? 1 : 0.75;
-    append(step.forward, elementwise(s.precision, share * s.tokens * s.context, {s.e + (first ? 1 : 2) * Fp32}));
+    append(step.forward,
+           elementwise(s.precision, share * s.tokens * s.context, {s.e + (first ? 1 : 2) * Fp32}));
     if (i < s.c - 2) step.after_forward = passed_on(1);
     step.ends_forward = i == s.c - 2;  // the last block waits for the last passing-on
     step.ends_input = first;           // and what comes before attention for the last of the gradients
@@ -99,8 +102,8 @@ std::vector<Step> gathered(const Slice& s) {
   return {keys, core};
 }
 
-/// The whole sequence for a c-th of the heads. Parts are put in order for the exchange, and the sequence after it, by a
-/// copy each.
+/// The whole sequence for a c-th of the heads. Parts are put in order for the exchange, and the sequence
+/// after it, by a copy each.
 std::vector<Step> exchanged(const Slice& s) {
   Block block = whole_block(s);
   for (double* part : {&block.heads, &block.q_width, &block.k_width, &block.v_width, &block.o_width})
@@ -159,9 +162,9 @@ Step unfused(const Slice& slice, const TrainingShape& shape) {
 
 }  // namespace
 
-/// Megatron-LM's own kernel, one for queries and one for keys. Else by complex numbers: cast, multiply, cast back;
-/// compilers leave complex arithmetic alone (torch.compile falls back to eager kernels), so fused or not makes no
-/// difference.
+/// Megatron-LM's own kernel, one for queries and one for keys. Else by complex numbers: cast, multiply, cast
+/// back; compilers leave complex arithmetic alone (torch.compile falls back to eager kernels), so fused or
+/// not makes no difference.
 Step rotary(const Slice& slice, Fusion fusion, double query, double key) {
   const double e = slice.e;
   const bool fused = slice.megatron && fusion == Fusion::Compiled;

@@ -7,8 +7,8 @@ namespace syncline {
 namespace transformer {
 namespace {
 
-/// Rows looked up in a table; backward clears the table's gradient and adds the rows. Where gradients are summed up in
-/// fp32 the table's is added in one more pass.
+/// Rows looked up in a table; backward clears the table's gradient and adds the rows. Where gradients are
+/// summed up in fp32 the table's is added in one more pass.
 Step look_up(const Slice& s, double rows, double elements, const std::vector<double>& forward) {
   Step step{.forward = elementwise(s.precision, elements, forward)};
   if (s.frozen) return step;
@@ -67,8 +67,9 @@ TrainingShape kept(TrainingShape shape) {
   return shape;
 }
 
-/// One kernel for the sums of a row and one that writes its gradient over it; backward scales that. Ranks that each have
-/// a part of the row gather three numbers of it: largest, sum, chosen. Transformer Engine's parallel cross-entropy.
+/// One kernel for the sums of a row and one that writes its gradient over it; backward scales that. Ranks
+/// that each have a part of the row gather three numbers of it: largest, sum, chosen. Transformer Engine's
+/// parallel cross-entropy.
 std::vector<Step> fused_loss(const Slice& s) {
   const double logits = s.tokens * s.vocabulary;
   Step sums{.forward = elementwise(s.precision, logits, {s.e})};
@@ -100,10 +101,10 @@ std::vector<Step> head_steps(const Slice& s, const ModelSpec& model, const Train
   return steps;
 }
 
-/// Bytes of an element of the logits. PyTorch keeps the logarithm of softmax in fp32, and the logits themselves, whose
-/// block a caching allocator holds until their gradient takes it; backward has two more gradients in fp32. Megatron-LM
-/// keeps softmax in fp32 and frees the logits (Korthikanti et al., section 4.3: 4sbh(1 + V/h)/t); backward has a cast.
-/// A fused loss keeps the gradient in the logits' place.
+/// Bytes of an element of the logits. PyTorch keeps the logarithm of softmax in fp32, and the logits
+/// themselves, whose block a caching allocator holds until their gradient takes it; backward has two more
+/// gradients in fp32. Megatron-LM keeps softmax in fp32 and frees the logits (Korthikanti et al.,
+/// section 4.3: 4sbh(1 + V/h)/t); backward has a cast. A fused loss keeps the gradient in the logits' place.
 struct LogitBytes {
   double kept, transient;
   double freed;  // of those kept, before the projection's backward
@@ -113,15 +114,15 @@ LogitBytes logit_bytes(const Slice& s, const TrainingShape& shape) {
   return cut_by_vocabulary(s) ? LogitBytes{Fp32, s.e, Fp32} : LogitBytes{Fp32 + s.e, 2 * Fp32, Fp32};
 }
 
-/// In the projection's backward, as Megatron-LM holds them: the gradient of its input and, sequence parallel, the input
-/// itself, of all tokens; and the stand-in for that of its weight.
+/// In the projection's backward, as Megatron-LM holds them: the gradient of its input and, sequence parallel,
+/// the input itself, of all tokens; and the stand-in for that of its weight.
 double projection_bytes(const Slice& s) {
   if (!s.stands_in()) return 0;
   return s.e * (s.whole() * (s.sequence_parallel ? 2 : 1) + s.vocabulary * s.hidden);
 }
 
-/// Of the final norm, an element: its input and what the projection reads; eager RMSNorm keeps its input in fp32 and
-/// both of its outputs.
+/// Of the final norm, an element: its input and what the projection reads; eager RMSNorm keeps its input in
+/// fp32 and both of its outputs.
 double final_norm_bytes(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const bool eager = model.norm == Norm::Rms && !(s.megatron && shape.fusion == Fusion::Compiled);
   const double last = s.frozen || !model.output_projection ? 0 : s.e;
@@ -140,14 +141,15 @@ ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape) {
   cost.parameters = s.vocabulary * s.hidden;
   if (model.position == Position::Learned) cost.parameters += model.max_sequence * s.hidden;
   cost.saved = Bytes(shape.dropout ? s.outer() : 0);  // its mask, a byte an element
-  if (shape.frozen) {  // nothing before it, nothing in it that has gradients
+  if (shape.frozen) {                                 // nothing before it, nothing in it that has gradients
     cost.backward_input.clear();
     cost.saved = Bytes(0);
     return cost;
   }
   cost.trainable_parameters = cost.parameters;
   cost.kept_for_weight = Bytes(s.whole() * s.e);  // the gradient of its output
-  if (s.weight_gradients != WeightGradients::Plain) cost.transient = Bytes(s.e * s.vocabulary * s.hidden);  // the table's
+  if (s.weight_gradients != WeightGradients::Plain)
+    cost.transient = Bytes(s.e * s.vocabulary * s.hidden);  // the table's
   return cost;
 }
 
@@ -163,10 +165,8 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   cost.saved = Bytes(s.outer() * transformer::final_norm_bytes(s, model, shape) + logits * of_logit.kept);
   // The wider of loss and projection.
   const double projection = model.output_projection ? transformer::projection_bytes(s) : 0;
-  cost.transient =
-      Bytes(logits * of_logit.transient + std::max(0.0, projection - logits * of_logit.freed));
-  if (!shape.frozen)
-    cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
+  cost.transient = Bytes(logits * of_logit.transient + std::max(0.0, projection - logits * of_logit.freed));
+  if (!shape.frozen) cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
   return cost;
 }
 

@@ -8,7 +8,8 @@ namespace {
 /// A layer's steps as they come.
 class Layer {
  public:
-  Layer(const ModelSpec& model, const TrainingShape& shape) : model_(model), shape_(shape), s_(model, shape) {}
+  Layer(const ModelSpec& model, const TrainingShape& shape)
+      : model_(model), shape_(shape), s_(model, shape) {}
 
   std::vector<Step> run() {
     if (model_.latent)
@@ -50,16 +51,17 @@ class Layer {
     add(repeat_kv(s));
   }
 
-  /// q of a compressed vector, k and v of another, each with a norm of its own. The compressing products are held
-  /// whole by all ranks, each for its own tokens of the residual stream; what they make is gathered. The key's rotary
-  /// part is made with the compressed vector, for all heads. Megatron-LM's MLASelfAttention.
+  /// q of a compressed vector, k and v of another, each with a norm of its own. The compressing products are
+  /// held whole by all ranks, each for its own tokens of the residual stream; what they make is gathered. The
+  /// key's rotary part is made with the compressed vector, for all heads. Megatron-LM's MLASelfAttention.
   void project_latent() {
     const Slice& s = s_;
     const LatentAttention& latent = *model_.latent;
     const double pair = latent.key_value_rank, rotated = latent.rotary_size;
     const double own_keys = s.heads * latent.plain_size;
     add(norm(s, model_, shape_.fusion, 2, false, true));
-    add({.input = elementwise(s.precision, s.outer(), {3 * s.e})});  // sum of the gradients of q's way and k's
+    add({.input =
+             elementwise(s.precision, s.outer(), {3 * s.e})});  // sum of the gradients of q's way and k's
     if (latent.query_rank > 0) {
       add(uncut(linear(s, s.outer_tokens, s.hidden, latent.query_rank, Again::No)));
       expand("query", latent.query_rank, latent.query_rank, s.query);

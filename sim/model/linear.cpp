@@ -34,8 +34,8 @@ Step linear_in(const Slice& s, Precision precision, double tokens, double in, do
           .by_tokens = true};
 }
 
-/// Brings `elements` to the precision of the products: where the scale is of their own values a pass for the largest,
-/// then the cast, with `copies` written.
+/// Brings `elements` to the precision of the products: where the scale is of their own values a pass for the
+/// largest, then the cast, with `copies` written.
 std::vector<Kernel> cast(const Slice& s, double elements, int copies) {
   std::vector<double> passes{s.e + copies * s.operand()};
   if (s.scaling == Scaling::Current) passes.insert(passes.begin(), s.e);

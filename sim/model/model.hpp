@@ -44,8 +44,8 @@ struct ModelSpec {
   Norm norm = Norm::Rms;
   Activation activation = Activation::Swiglu;
   Position position = Position::Rotary;
-  int max_sequence = 0;  // rows of the table of learned positions
-  bool bias = false;     // of the products of a layer; not of latent attention
+  int max_sequence = 0;                     // rows of the table of learned positions
+  bool bias = false;                        // of the products of a layer; not of latent attention
   bool output_projection = true;            // false: the model ends in its last norm
   std::optional<LatentAttention> latent{};  // in place of grouped-query attention; kv_heads is heads then
 
@@ -70,8 +70,8 @@ struct ModelSpec {
 ///   Modules:     those that are named, each from its own input.
 enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full, Modules };
 
-/// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: both norms' outputs. Core: as
-/// Selective. Activation: of the MLP, its output. Mlp: the whole MLP, from its norm's output.
+/// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: both norms' outputs. Core:
+/// as Selective. Activation: of the MLP, its output. Mlp: the whole MLP, from its norm's output.
 struct RecomputedModules {
   bool norms = false, core = false, activation = false, mlp = false;
   friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
@@ -80,11 +80,12 @@ struct RecomputedModules {
 /// How numbers of less than 16 bit get their scales, which costs passes over the operands of each product.
 ///   Tensor:  one scale a tensor from the values before (delayed scaling): the cast only.
 ///   Current: one scale a tensor from its own values: a pass for the largest, then the cast.
-///   Block:   a scale for each 1 × 128 block (DeepSeek-V3, arXiv 2412.19437, section 3.3.2; fp32), each 32 numbers
-///            (MX; one byte) or, in fp4, each 16 (NVFP4; one byte): the cast writes them besides.
-/// A cast writes each number and, where both directions need it, its transposed copy. Transformer Engine casts an
-/// input and a weight once, both ways, and keeps the input's copy for the gradient of the weight in place of its 16
-/// bit; torchao keeps the 16 bit and casts again in backward. Copies of weights are not counted as activations.
+///   Block:   a scale for each 1 × 128 block (DeepSeek-V3, arXiv 2412.19437, section 3.3.2; fp32), each 32
+///            numbers (MX; a byte) or, in fp4, each 16 (NVFP4; a byte): the cast writes them besides.
+/// A cast writes each number and, where both directions need it, its transposed copy. Transformer Engine
+/// casts an input and a weight once, both ways, and keeps the input's copy for the gradient of the weight in
+/// place of its 16 bit; torchao keeps the 16 bit and casts again in backward. Copies of weights are not
+/// counted as activations.
 enum class Scaling : std::uint8_t { Tensor, Current, Block };
 
 /// How ranks that share a sequence exchange keys and values.
@@ -97,21 +98,22 @@ enum class ContextExchange : std::uint8_t { Ring, AllGather, AllToAll };
 
 /// Whose layers they are.
 ///   Megatron:   Megatron-LM on Transformer Engine. q, k and v are one product, gate and up are one; keys and
-///               values are not copied to all heads; fused norms, rotary embedding, SwiGLU, bias + GeLU, bias +
-///               dropout + add, scale + mask + softmax. All that backward reads is kept: norms keep their input,
-///               products theirs. The loss is cut by vocabulary, softmax kept in fp32, logits given back.
-///   Torchtitan: a product each; rotary embedding by complex numbers; k and v copied. Compiled, what is cheap is
-///               made again: outputs of RMSNorm, and the product gate · up. Embedding, head and loss run eagerly,
-///               as each block is compiled for itself.
+///               values are not copied to all heads; fused norms, rotary embedding, SwiGLU, bias + GeLU,
+///               bias + dropout + add, scale + mask + softmax. All that backward reads is kept: norms keep
+///               their input, products theirs. The loss is cut by vocabulary, its softmax kept in fp32, the
+///               logits given back.
+///   Torchtitan: a product each; rotary embedding by complex numbers; k and v copied. Compiled, what is cheap
+///               is made again: outputs of RMSNorm, and the product gate · up. Embedding, head and loss run
+///               eagerly, as each block is compiled for itself.
 enum class Implementation : std::uint8_t { Megatron, Torchtitan };
 
 /// Elementwise kernels of the layers one by one, or fused as the implementation does.
 enum class Fusion : std::uint8_t { Eager, Compiled };
 
 /// What becomes of a product's gradient of its weights.
-///   Plain: written in the precision of compute; whoever holds the gradients adds them up (FSDP does, in shards).
-///   Added: written so, and added to a sum in fp32 by a pass of its own.
-///   Fused: the product adds to the sum itself (Megatron-LM's gradient accumulation fusion).
+///   Plain: written in the precision of compute; whoever holds the gradients adds them up (FSDP does, in
+///   shards). Added: written so, and added to a sum in fp32 by a pass of its own. Fused: the product adds to
+///   the sum itself (Megatron-LM's gradient accumulation fusion).
 enum class WeightGradients : std::uint8_t { Plain, Added, Fused };
 
 /// Unfused: scores, softmax and dropout of probabilities, and the product with the values each over the whole
@@ -120,18 +122,19 @@ enum class AttentionKernels : std::uint8_t { Flash, Unfused };
 
 /// How the model is run: what one rank sees of it.
 struct TrainingShape {
-  std::int64_t sequence = 0;    // tokens
-  std::int64_t microbatch = 1;  // sequences
-  Precision compute = Precision::Bf16;      // of weights, activations and all kernels but ...
-  std::optional<Precision> linear{};        // ... the products of the layers, where they run in another
-  Scaling scaling = Scaling::Current;       // of those, where `linear` has less than 16 bit
+  std::int64_t sequence = 0;            // tokens
+  std::int64_t microbatch = 1;          // sequences
+  Precision compute = Precision::Bf16;  // of weights, activations and all kernels but ...
+  std::optional<Precision> linear{};    // ... the products of the layers, where they run in another
+  Scaling scaling = Scaling::Current;   // of those, where `linear` has less than 16 bit
   Recompute recompute = Recompute::None;
   RecomputedModules modules{};  // of Recompute::Modules
-  bool frozen = false;          // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
+  bool frozen = false;  // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
   Fusion fusion = Fusion::Compiled;
   std::optional<Implementation> implementation{};  // as implementation_of() says where it is not given
   WeightGradients weight_gradients = WeightGradients::Plain;
-  /// The loss in one kernel that puts the gradient of the logits in their place (Transformer Engine's cross-entropy).
+  /// The loss in one kernel that puts the gradient of the logits in their place (Transformer Engine's
+  /// cross-entropy).
   bool fused_loss = false;
   /// t, ranks that share every layer; divides heads, key heads, ffn and vocabulary. Shoeybi et al.,
   /// Megatron-LM, arXiv 1909.08053.
@@ -188,8 +191,9 @@ struct ModuleCost {
   std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
   Bytes saved;                          // activations kept from forward to backward
   Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
-  /// Held from the first backward to the end of the run, once for all layers of a rank: where Transformer Engine's
-  /// products add to the sum of the gradients themselves, autograd is handed an unused one of each weight's shape.
+  /// Held from the first backward to the end of the run, once for all layers of a rank: where Transformer
+  /// Engine's products add to the sum of the gradients themselves, autograd is handed an unused one of each
+  /// weight's shape.
   Bytes workspace;
   /// Of those, what is still held from I to a W that comes later: the inputs of the products and the
   /// gradients of their outputs. 32 s·b·h bytes of a GPT layer in 16 bit (Qi et al., Zero Bubble, arXiv
@@ -217,8 +221,8 @@ struct ModuleCost {
 
 /// FLOP of one training step on `tokens` tokens, forward and backward, without recomputation:
 ///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which
-///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention (head size: the
-///   mean of that of queries and that of values).
+///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention (head size:
+///   the mean of that of queries and that of values).
 /// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their
 /// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens); so do Megatron-LM's papers.
 [[nodiscard]] Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens);

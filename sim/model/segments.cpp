@@ -1,4 +1,5 @@
-// Pieces of a module's work as segments, cut into chunks where a collective and the products beside it overlap.
+// Pieces of a module's work as segments, cut into chunks where a collective and the products beside it
+// overlap.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -35,7 +36,8 @@ class Segments {
 /// One of `parts` of a kernel, by tokens: a product reads all of its weights (k × n) each time.
 Kernel part_of(Kernel kernel, int parts) {
   const bool product = kernel.kind == KernelClass::Gemm;
-  const double weights = product ? static_cast<double>(kernel.k * kernel.n) * size_of(kernel.precision).si() : 0;
+  const double weights =
+      product ? static_cast<double>(kernel.k * kernel.n) * size_of(kernel.precision).si() : 0;
   kernel.hbm = (kernel.hbm - Bytes(weights)) / parts + Bytes(weights);
   kernel.flop /= parts;
   kernel.m /= parts;
@@ -72,7 +74,8 @@ class Cutter {
       if (gather && end > first) {
         products_beside_gather(*pieces_[at].then, kernels(first, end));
         at = end;
-      } else if (end > at && end < pieces_.size() && cut_by_tokens(pieces_[end], CollectiveKind::ReduceScatter)) {
+      } else if (end > at && end < pieces_.size() &&
+                 cut_by_tokens(pieces_[end], CollectiveKind::ReduceScatter)) {
         products_beside_scatter(kernels(at, end), *pieces_[end].then);
         at = end + 1;
       } else {

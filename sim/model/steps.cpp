@@ -21,8 +21,8 @@ Step layer_norm(const Slice& slice, bool residual) {
           .input = elementwise(slice.precision, slice.outer(), backward)};
 }
 
-/// Transformer Engine's: backward makes both gradients in one kernel (sums of the weight's by block aside); then
-/// the residual's is added.
+/// Transformer Engine's: backward makes both gradients in one kernel (sums of the weight's by block aside);
+/// then the residual's is added.
 Step fused_rms_norm(const Slice& slice, bool residual) {
   const double e = slice.e;
   const std::vector<double> backward = residual ? std::vector{3 * e, 3 * e} : std::vector{3 * e};
@@ -139,7 +139,8 @@ Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& s
 }
 
 Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion) {
-  Step step = model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
+  Step step =
+      model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
   step.part = Part::Activation;
   return step;
 }

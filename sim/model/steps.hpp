@@ -16,8 +16,8 @@ inline constexpr double Fp32 =
 
 // --- one rank's part ---------------------------------------------------------------------------------------
 
-/// Sizes of what one rank holds. Widths of attention, MLP and vocabulary are a t-th of the model's; tokens are a
-/// c-th. The residual stream is whole in width, and in tokens too unless it is sequence parallel.
+/// Sizes of what one rank holds. Widths of attention, MLP and vocabulary are a t-th of the model's; tokens
+/// are a c-th. The residual stream is whole in width, and in tokens too unless it is sequence parallel.
 struct Slice {
   Slice(const ModelSpec& model, const TrainingShape& shape);
 
@@ -78,15 +78,17 @@ struct Step {
   std::vector<Kernel> weight{};  // gradients of weights
   Again again = Again::Op;
   Part part = Part::Other;
-  bool by_tokens = false;  // its kernels can be cut by tokens: a product beside a collective of the same tokens
-  // Whether a segment ends with its kernels, so that what follows waits for a collective that they run beside.
+  bool by_tokens =
+      false;  // its kernels can be cut by tokens: a product beside a collective of the same tokens
+  // Whether a segment ends with its kernels, so that what follows waits for a collective that they run
+  // beside.
   bool ends_forward = false, ends_input = false;
   std::optional<LayerCollective> after_forward{};
   std::optional<LayerCollective> before_backward{};
 };
 
-/// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the layers'
-/// products, with the casts that it takes.
+/// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the
+/// layers' products, with the casts that it takes.
 [[nodiscard]] Step linear(const Slice& slice, double tokens, double in, double out, Again again);
 /// The same in the precision of everything else.
 [[nodiscard]] Step plain_linear(const Slice& slice, double tokens, double in, double out, Again again);
@@ -115,8 +117,8 @@ struct Step {
 
 // --- exchanges between the ranks that share a layer; none where t = 1 --------------------------------------
 
-/// Into products cut by columns, of a stream `width` wide: backward adds up the gradients of all ranks; sequence
-/// parallel, forward gathers the tokens and backward scatters the sum.
+/// Into products cut by columns, of a stream `width` wide: backward adds up the gradients of all ranks;
+/// sequence parallel, forward gathers the tokens and backward scatters the sum.
 [[nodiscard]] Step enter(const Slice& slice, double width, std::string_view part, Again again);
 /// Out of products cut by rows, to the residual stream: the reverse.
 [[nodiscard]] Step leave(const Slice& slice, std::string_view part, Again again);
@@ -146,8 +148,9 @@ struct Piece {
   bool by_tokens = false;  // as of a step, as is the next
   bool ends = false;
 };
-/// The pieces as segments. What can be cut by tokens right after an all-gather of the ranks that share a layer is cut
-/// with it into `parts`, each beside the gathering of the next; what is right before a reduce-scatter likewise.
+/// The pieces as segments. What can be cut by tokens right after an all-gather of the ranks that share a
+/// layer is cut with it into `parts`, each beside the gathering of the next; what is right before a
+/// reduce-scatter likewise.
 [[nodiscard]] std::vector<Segment> join(std::vector<Piece> pieces, int parts);
 
 /// Bytes that a layer holds, and for how long.

@@ -67,7 +67,8 @@ TEST_CASE("a ring passes keys and values on beside each block but the last, back
     CHECK(shift.bytes == Bytes(12'288));
   }
   std::vector<Bytes> backward;
-  for (const LayerCollective& shift : test::collectives(layer.backward_input)) backward.push_back(shift.bytes);
+  for (const LayerCollective& shift : test::collectives(layer.backward_input))
+    backward.push_back(shift.bytes);
   CHECK(backward == std::vector{Bytes(12'288), Bytes(24'576), Bytes(24'576), Bytes(12'288)});
   // Four blocks of equal FLOP each way, each beside the shift before it.
   for (const auto& segments : {layer.forward, layer.backward_input}) {

@@ -52,7 +52,7 @@ TEST_CASE("recomputed modules free their outputs and run their own kernels again
     RecomputedModules modules;
     double freed, again;  // bytes; FLOP
   };
-  const double core = 2 * T * T * H;               // q kᵀ and p v over half the square
+  const double core = 2 * T * T * H;  // q kᵀ and p v over half the square
   const double mlp = 2 * T * 3 * H * F;
   const std::vector<Row> rows = {
       {"norms", {.norms = true}, 2 * 2 * T * H, 0},
@@ -118,7 +118,8 @@ TEST_CASE("the loss keeps softmax in fp32, or one kernel the gradient in place o
   const ModuleCost fused = head_cost(Llama, shape);
   CHECK(fused.saved == Bytes(2 * logits + norm));
   CHECK(fused.transient == Bytes(0));
-  // Forward: the sums read the logits, the gradient reads and writes them; and the norm in between was there before.
+  // Forward: the sums read the logits, the gradient reads and writes them; and the norm in between was there
+  // before.
   const auto passes = test::of_kind(kernels_of(fused.forward), KernelClass::Elementwise);
   CHECK(test::hbm(passes) == 6 * logits + norm);
   shape.tensor_parallel = 8;
@@ -158,7 +159,8 @@ TEST_CASE("6 N D: products of a step are six FLOP a token and matrix parameter")
         };
         const ModuleCost layer = layer_cost(row.model, shape), head = head_cost(row.model, shape);
         CHECK(row.model.layers * products(layer) + products(head) == 6 * row.matrices * 2048);
-        // Attention: 2 products forward and 5 backward, half a square of 1024² and hidden wide each, of 2 sequences.
+        // Attention: 2 products forward and 5 backward, half a square of 1024² and hidden wide each, of 2
+        // sequences.
         const double core = flop(test::of_kind(kernels_of(layer.forward), KernelClass::Attention)) +
                             flop(test::of_kind(backward_kernels(layer), KernelClass::Attention));
         CHECK(core == 7 * 1024.0 * 1024 * row.model.hidden * 2);

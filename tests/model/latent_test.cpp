@@ -12,8 +12,8 @@ namespace {
 
 using test::flop;
 
-/// Layers without experts of DeepSeek-V3 (arXiv 2412.19437, section 4.2), DeepSeek-V2 and V2-Lite (arXiv 2405.04434,
-/// section 3.1.2 and appendix B).
+/// Layers without experts of DeepSeek-V3 (arXiv 2412.19437, section 4.2), DeepSeek-V2 and V2-Lite (arXiv
+/// 2405.04434, section 3.1.2 and appendix B).
 ModelSpec deepseek(int hidden, int heads, int query_rank, int ffn, int vocabulary) {
   return {.name = "deepseek",
           .source = {},
@@ -51,7 +51,8 @@ TEST_CASE("parameters of a dense layer are those of the sizes") {
       // 5120 · 1536 + 1536 · 128 · 192 + 5120 · 576 + 512 · 128 · 256 + 128 · 128 · 5120 = 149,225,472; MLP
       // 3 · 5120 · 12288 = 188,743,680; norms 1536 + 512 + 2 · 5120.
       {"V2", deepseek(5120, 128, 1536, 12288, 102400), 149'225'472.0 + 188'743'680 + 12'288},
-      // Queries are not compressed: 2048 · 16 · 192 + 2048 · 576 + 512 · 16 · 256 + 16 · 128 · 2048 = 13,762,560; MLP
+      // Queries are not compressed: 2048 · 16 · 192 + 2048 · 576 + 512 · 16 · 256 + 16 · 128 · 2048 =
+      // 13,762,560; MLP
       // 3 · 2048 · 10944 = 67,239,936; norms 512 + 2 · 2048.
       {"V2-Lite", deepseek(2048, 16, 0, 10944, 102400), 13'762'560.0 + 67'239'936 + 4'608}};
   for (const Row& row : rows) {
@@ -70,8 +71,8 @@ TEST_CASE("parameters of a dense layer are those of the sizes") {
 }
 
 TEST_CASE("a layer keeps both compressed vectors and all heads' queries, keys and values") {
-  // Elements a token of V3: input, two norms' outputs and the sum 4 · 7168; latents 2 (1536 + 512); q and k 128 · 192,
-  // v and output 128 · 128; gate, up, product 3 · 18432. Row statistics: 4 B a head.
+  // Elements a token of V3: input, two norms' outputs and the sum 4 · 7168; latents 2 (1536 + 512); q and k
+  // 128 · 192, v and output 128 · 128; gate, up, product 3 · 18432. Row statistics: 4 B a head.
   const double elements = 4 * 7168 + 2 * 2048 + 2 * 128 * 192 + 2 * 128 * 128 + 3 * 18432;
   CHECK(layer_cost(V3, shape_of(1)).saved == Bytes(4096 * (2 * elements + 4 * 128)));
 }
@@ -81,9 +82,9 @@ TEST_CASE("tensor-parallel ranks hold the compressing products whole and gather 
   const double compressing = 7168.0 * (1536 + 576), norms = 1536 + 512 + 2 * 7168;
   const double all = 187'105'280.0 + 396'361'728;
   CHECK(layer.parameters == (all - compressing) / 8 + compressing + norms);
-  CHECK(test::exchanges(layer.forward) ==
-        std::vector<std::string>{"all-gather-query", "all-gather-key-value", "reduce-scatter-attention",
-                                 "all-gather-mlp", "reduce-scatter-mlp"});
+  CHECK(test::exchanges(layer.forward) == std::vector<std::string>{"all-gather-query", "all-gather-key-value",
+                                                                   "reduce-scatter-attention",
+                                                                   "all-gather-mlp", "reduce-scatter-mlp"});
   const auto exchanged = test::collectives(layer.forward);
   CHECK(exchanged[0].bytes == Bytes(2.0 * 4096 * 1536));
   CHECK(exchanged[1].bytes == Bytes(2.0 * 4096 * 576));

@@ -30,8 +30,10 @@ TrainingShape shape_of(Implementation implementation, std::optional<Precision> l
           .implementation = implementation};
 }
 constexpr double T = 40, H = 64, F = 128;
-// Of a layer in Megatron's products (q, k, v; output; gate and up; down): elements of inputs, weights and outputs.
-constexpr double Inputs = T * (H + H + H + F), Weights = H * (3 * H + H + 3 * F), Outputs = T * (3 * H + H + 2 * F + H);
+// Of a layer in Megatron's products (q, k, v; output; gate and up; down): elements of inputs, weights and
+// outputs.
+constexpr double Inputs = T * (H + H + H + F), Weights = H * (3 * H + H + 3 * F),
+                 Outputs = T * (3 * H + H + 2 * F + H);
 
 TEST_CASE("casts by Transformer Engine cost a pass over every operand, and one more for current scales") {
   struct Row {
@@ -72,8 +74,8 @@ TEST_CASE("torchao casts inputs and weights again in backward, and keeps the inp
   const ModuleCost layer = layer_cost(Small, narrow);
   const ModuleCost wide = layer_cost(Small, shape_of(Implementation::Torchtitan, {}, Scaling::Current));
   CHECK(layer.saved == wide.saved);
-  // Seven products, each two passes over its input and two over its weight; the same again split over both parts of
-  // backward, beside two over the gradient of its output.
+  // Seven products, each two passes over its input and two over its weight; the same again split over both
+  // parts of backward, beside two over the gradient of its output.
   CHECK(kernels_of(layer.forward).size() == kernels_of(wide.forward).size() + 7 * 4);
   CHECK(kernels_of(layer.backward_input).size() == kernels_of(wide.backward_input).size() + 7 * 4);
   CHECK(layer.backward_weight.size() == wide.backward_weight.size() + 7 * 2);
@@ -90,14 +92,16 @@ TEST_CASE("products move narrow operands and 16-bit results, and do the same ari
   CHECK(products[0].precision == Precision::Fp8);
   CHECK(products[0].hbm == Bytes(T * H + H * 3 * H + 2 * T * 3 * H));
   // Attention, and the projection to the vocabulary, stay as they were.
-  CHECK(test::of_kind(kernels_of(narrow.forward), KernelClass::Attention).front().precision == Precision::Bf16);
+  CHECK(test::of_kind(kernels_of(narrow.forward), KernelClass::Attention).front().precision ==
+        Precision::Bf16);
   const TrainingShape shape = shape_of(Implementation::Megatron, Precision::Fp8, Scaling::Tensor);
   for (const Kernel& kernel : test::of_kind(kernels_of(head_cost(Small, shape).forward), KernelClass::Gemm))
     CHECK(kernel.precision == Precision::Bf16);
 }
 
 TEST_CASE("Transformer Engine keeps the narrow copies of what only products read") {
-  // In bf16: both norms' outputs and the MLP's inner product, 2 B each. In fp8 1 B each, and attention's output in both.
+  // In bf16: both norms' outputs and the MLP's inner product, 2 B each. In fp8 1 B each, and attention's
+  // output in both.
   const Bytes wide = layer_cost(Small, shape_of(Implementation::Megatron, {}, Scaling::Tensor)).saved;
   const Bytes narrow =
       layer_cost(Small, shape_of(Implementation::Megatron, Precision::Fp8, Scaling::Tensor)).saved;

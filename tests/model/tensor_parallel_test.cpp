@@ -169,7 +169,8 @@ TEST_CASE("chunks put each part of a product beside the collective of the next, 
   CHECK(forward[2].kernels.size() == 1);
   CHECK(forward[2].kernels[0].m == 2048 * 4 / 4);
   CHECK(forward[0].then->bytes == Bytes(2.0 * 2048 * 4 * 6144 / 4));
-  // A quarter of the activations is moved each time, and all of the weights: 3 h²/8 in 2 bytes, three times more.
+  // A quarter of the activations is moved each time, and all of the weights: 3 h²/8 in 2 bytes, three times
+  // more.
   const double weights = 2.0 * 3 * 6144 * 6144 / 8;
   CHECK(4 * forward[2].kernels[0].hbm.si() ==
         doctest::Approx(one.forward[1].kernels[0].hbm.si() + 3 * weights).epsilon(1e-12));

@@ -9,114 +9,89 @@ namespace {
 constexpr Limits Ahead{.low = 0, .high = 10000};
 
 /// `even`, `balanced`, or the layers of each virtual stage.
-Codec split_codec(StageSplit &split, std::vector<int> &layers) {
-  const Names<StageSplit> words{{"even", StageSplit::Even},
-                                {"balanced", StageSplit::Balanced}};
-  const auto read = [&split, &layers, words](const ConfigValue &value) {
-    if (value.node.kind != ConfigNode::Kind::List)
-      return codec(split, words).read(value);
+Codec split_codec(StageSplit& split, std::vector<int>& layers) {
+  const Names<StageSplit> words{{"even", StageSplit::Even}, {"balanced", StageSplit::Balanced}};
+  const auto read = [&split, &layers, words](const ConfigValue& value) {
+    if (value.node.kind != ConfigNode::Kind::List) return codec(split, words).read(value);
     split = StageSplit::Listed;
     codec(layers, Limits{.low = 0, .high = Layers.high}).read(value);
   };
   const auto write = [&split, &layers, words] {
-    return split == StageSplit::Listed ? codec(layers).write()
-                                       : codec(split, words).write();
+    return split == StageSplit::Listed ? codec(layers).write() : codec(split, words).write();
   };
   return {"even, balanced, or a list of layers by virtual stage", read, write};
 }
 
-Fields parallel_fields(TrainingJob &job) {
-  return {
-      optional("tp", job.shape.tensor_parallel, Accelerators),
-      optional("cp", job.shape.context_parallel, Accelerators),
-      optional("pp", job.pipeline_parallel, Accelerators),
-      optional("dp", job.data_parallel, Accelerators),
-      optional("sequence-parallel", job.shape.sequence_parallel),
-      printed_if(job.shape.sequence_parallel,
-                 optional("tensor-chunks", job.shape.tensor_chunks, Layers)),
-      printed_if(job.shape.context_parallel > 1,
-                 optional("cp-exchange", job.shape.context_exchange,
-                          Names<ContextExchange>{
-                              {"ring", ContextExchange::Ring},
-                              {"all-gather", ContextExchange::AllGather},
-                              {"all-to-all", ContextExchange::AllToAll}}))};
+Fields parallel_fields(TrainingJob& job) {
+  return {optional("tp", job.shape.tensor_parallel, Accelerators),
+          optional("cp", job.shape.context_parallel, Accelerators),
+          optional("pp", job.pipeline_parallel, Accelerators),
+          optional("dp", job.data_parallel, Accelerators),
+          optional("sequence-parallel", job.shape.sequence_parallel),
+          printed_if(job.shape.sequence_parallel, optional("tensor-chunks", job.shape.tensor_chunks, Layers)),
+          printed_if(job.shape.context_parallel > 1,
+                     optional("cp-exchange", job.shape.context_exchange,
+                              Names<ContextExchange>{{"ring", ContextExchange::Ring},
+                                                     {"all-gather", ContextExchange::AllGather},
+                                                     {"all-to-all", ContextExchange::AllToAll}}))};
 }
 
 /// A size that is not given, and not printed, when it is 0.
-Codec given_size_codec(Bytes &size) {
+Codec given_size_codec(Bytes& size) {
   Codec plain = codec(size);
-  const auto write = [&size] {
-    return size > Bytes(0) ? codec(size).write() : ConfigNode{};
-  };
+  const auto write = [&size] { return size > Bytes(0) ? codec(size).write() : ConfigNode{}; };
   return {plain.expects, plain.read, write};
 }
 
 /// Which key is of which kind: kinds.cpp.
-Fields sharding_fields(TrainingJob &job) {
-  ShardingOptions &sharding = job.sharding;
-  FsdpOptions &fsdp = sharding.fsdp;
+Fields sharding_fields(TrainingJob& job) {
+  ShardingOptions& sharding = job.sharding;
+  FsdpOptions& fsdp = sharding.fsdp;
   using enum DataSharding;
   const bool is_fsdp = sharding.kind == Fsdp, unpiped = !job.pipelined();
   const bool optimizer_alone = sharding.kind == Zero1 || sharding.kind == Zero2;
-  return {
-      required("kind", sharding.kind,
-               Names<DataSharding>{{"fsdp", Fsdp},
-                                   {"ddp", Ddp},
-                                   {"zero-1", Zero1},
-                                   {"zero-2", Zero2}}),
-      {"group", false, given_count_codec(sharding.group, Accelerators)},
-      printed_if(is_fsdp,
-                 optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
-      printed_if(unpiped,
-                 optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
-      printed_if(unpiped,
-                 optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
-      printed_if(unpiped,
-                 optional("reshard-after-forward", fsdp.reshard_after_forward)),
-      {"bucket", false, given_size_codec(sharding.bucket)},
-      printed_if(!is_fsdp,
-                 optional("overlap-reduction", sharding.overlap_reduction)),
-      printed_if(optimizer_alone,
-                 optional("overlap-gather", sharding.overlap_gather)),
-      optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
+  return {required("kind", sharding.kind,
+                   Names<DataSharding>{{"fsdp", Fsdp}, {"ddp", Ddp}, {"zero-1", Zero1}, {"zero-2", Zero2}}),
+          {"group", false, given_count_codec(sharding.group, Accelerators)},
+          printed_if(is_fsdp, optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
+          printed_if(unpiped, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
+          printed_if(unpiped, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
+          printed_if(unpiped, optional("reshard-after-forward", fsdp.reshard_after_forward)),
+          {"bucket", false, given_size_codec(sharding.bucket)},
+          printed_if(!is_fsdp, optional("overlap-reduction", sharding.overlap_reduction)),
+          printed_if(optimizer_alone, optional("overlap-gather", sharding.overlap_gather)),
+          optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
 }
 
 /// After `parallel`: a memory limit may count in stages.
-Fields pipeline_fields(TrainingJob &job) {
-  PipelineOptions &options = job.pipeline;
-  return {{"schedule", false,
-           kept_word_codec(options.schedule, pipeline::generator_names())},
+Fields pipeline_fields(TrainingJob& job) {
+  PipelineOptions& options = job.pipeline;
+  return {{"schedule", false, kept_word_codec(options.schedule, pipeline::generator_names())},
           {"chunks", false, given_count_codec(options.chunks, Layers)},
-          {"group-size", false,
-           given_count_codec(options.group_size, Microbatches)},
+          {"group-size", false, given_count_codec(options.group_size, Microbatches)},
           optional("transfers", options.transfers, transfer_modes()),
           optional("scatter-gather", options.scatter_gather),
           {"split", false, split_codec(options.split, options.layers)},
-          {"memory-limit", false,
-           memory_limit_codec(options.memory_limit, job.pipeline_parallel)}};
+          {"memory-limit", false, memory_limit_codec(options.memory_limit, job.pipeline_parallel)}};
 }
 
-} // namespace
+}  // namespace
 
-Fields training_fields(Scenario &scenario) {
-  TrainingJob &job = scenario.job;
-  TrainingShape &shape = job.shape;
-  Fields fields{
-      required("topology", scenario.topology),
-      required("device", scenario.device),
-      required("model", job.model),
-      optional_block("parallel", parallel_fields(job)),
-      required_block("batch",
-                     {required("global", scenario.global_batch, Sequences),
-                      optional("microbatch", shape.microbatch, Sequences),
-                      required("sequence", shape.sequence, Sequences)}),
-      optional_block("precision", precision_fields(job)),
-      optional_block("sharding", sharding_fields(job)),
-      printed_if(job.pipelined(),
-                 optional_block("pipeline", pipeline_fields(job)))};
-  for (Field &field : kernel_fields(shape))
-    fields.push_back(std::move(field));
+Fields training_fields(Scenario& scenario) {
+  TrainingJob& job = scenario.job;
+  TrainingShape& shape = job.shape;
+  Fields fields{required("topology", scenario.topology),
+                required("device", scenario.device),
+                required("model", job.model),
+                optional_block("parallel", parallel_fields(job)),
+                required_block("batch", {required("global", scenario.global_batch, Sequences),
+                                         optional("microbatch", shape.microbatch, Sequences),
+                                         required("sequence", shape.sequence, Sequences)}),
+                optional_block("precision", precision_fields(job)),
+                optional_block("sharding", sharding_fields(job)),
+                printed_if(job.pipelined(), optional_block("pipeline", pipeline_fields(job)))};
+  for (Field& field : kernel_fields(shape)) fields.push_back(std::move(field));
   return fields;
 }
 
-} // namespace syncline
+}  // namespace syncline

@@ -78,6 +78,8 @@ Bytes bytes_sent(const CollectivePlan& plan, std::size_t members) {
     const bool all = burst.pattern == Burst::Pattern::AllPairs;
     total += burst.bytes * static_cast<double>((all ? members : 1) * (members - 1));
   }
+  if (plan.flows)
+    for (const Flow& flow : *plan.flows) total += plan.bytes * flow.share;
   return total;
 }
 

@@ -1,12 +1,14 @@
 // Collectives as pure functions: from (kind, size, algorithm) to the transfers that carry them out.
 //
-// Members are positions 0..n-1 in their group. Every algorithm here is one of two patterns:
+// Members are positions 0..n-1 in their group. Every algorithm here is one of three patterns:
 //   Lane   — positions in a ring or chain, each sending to the next step after step (ring algorithms, one a channel);
-//   Burst  — every listed pair at once, one after another phase (direct algorithms).
+//   Burst  — every listed pair at once, one after another phase (direct algorithms);
+//   Flow   — pairs that stream side by side, each its share of the buffer (trees, reduction in the network).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,16 +46,26 @@ struct Burst {
   Bytes bytes;                        // of each transfer
 };
 
+/// From one member to another, `share` of the buffer S.
+struct Flow {
+  std::uint32_t from = 0, to = 0;  // group positions
+  double share = 0;
+  friend bool operator==(const Flow&, const Flow&) = default;
+};
+
 struct CollectivePlan {
   Algorithm algorithm = Algorithm::Ring;
   std::vector<Lane> lanes;    // run side by side, or
-  std::vector<Burst> phases;  // run one after another
+  std::vector<Burst> phases;  // run one after another, or
+  std::shared_ptr<const std::vector<Flow>> flows;  // run side by side, at rates in proportion to their shares,
+  Bytes bytes;                                     // of S = bytes
 };
 
 /// Ring orders of a group, one a channel: each is a permutation of 0..n−1 that follows the topology.
-/// - Within one switched scale-up domain: one ring. In a fully meshed one: a ring for every stride prime to n.
+/// - Within one switched scale-up domain: one ring. In a fully meshed one: n − 1 rings that take every
+///   link once, where such are found, else one for every stride prime to n.
 /// - Across nodes: members node by node; as many channels as the members of a node have NICs between them, channel c
-///   entering every node at the first member of its c-th NIC.
+///   entering every node at the first member of its c-th NIC. Channels through a meshed node share no link.
 /// - All of a torus, or of a box of one (a row, a plane): walks from neighbour to neighbour, each dimension the
 ///   fastest in turn, both ways, from up to 8
 ///   places: together they load every link nearly alike (exactly on 8 × 8, within 1.25 of the mean on 4 × 4 × 4, 1.75 on
@@ -70,6 +82,19 @@ struct CollectivePlan {
 /// @param rings      at least one, all of the same n ≥ 2; direct uses only n
 [[nodiscard]] CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes,
                                              std::span<const std::vector<std::uint32_t>> rings);
+
+/// All-reduce by a double binary tree across nodes and a chain inside each: of every channel (ring) half of the data goes
+/// up and down one tree, half the other; each node is a leaf of one of the two at least (Sanders, Speck and Träff, Parallel
+/// Computing 35, 2009; as NCCL has it since 2.4). Within one node only the chain is left.
+/// @param rings    as ring_orders() gives them: members of a node stand together
+/// @param node_of  by group position
+[[nodiscard]] std::vector<Flow> tree_flows(std::span<const std::vector<std::uint32_t>> rings,
+                                           std::span<const std::uint32_t> node_of);
+
+/// All-reduce that the scale-up switch adds up: of g members in a node each sends and receives (1 + 1/g) S (its own
+/// buffer to be reduced, its part of the sum back to all; NVLink SHARP). Across nodes the parts go through the trees above.
+[[nodiscard]] std::vector<Flow> in_network_flows(std::span<const std::vector<std::uint32_t>> rings,
+                                                 std::span<const std::uint32_t> node_of);
 
 /// Bytes that all members send together; for conservation checks.
 [[nodiscard]] Bytes bytes_sent(const CollectivePlan& plan, std::size_t members);

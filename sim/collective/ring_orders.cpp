@@ -41,6 +41,22 @@ std::vector<std::size_t> first_by_nic(const Order& node, std::span<const Acceler
   return places;
 }
 
+// One link between every two.
+bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    for (std::size_t j = i + 1; j < members.size(); ++j)
+      if (topology.route(members[i], members[j]).size() != 1) return false;
+  return true;
+}
+
+/// Members of the node are in a full mesh, and even in number.
+bool even_mesh(const Order& node, std::span<const AcceleratorId> members, const Topology& topology) {
+  if (node.size() < 4 || node.size() % 2 != 0) return false;
+  std::vector<AcceleratorId> inside;
+  for (const std::uint32_t position : node) inside.push_back(members[position]);
+  return fully_meshed(inside, topology);
+}
+
 std::vector<Order> rings_across_nodes(const std::vector<Order>& nodes, std::span<const AcceleratorId> members,
                                       const Topology& topology) {
   std::size_t channels = nodes.size() == 1 ? 1 : members.size();
@@ -50,24 +66,77 @@ std::vector<Order> rings_across_nodes(const std::vector<Order>& nodes, std::span
     channels = std::min(channels, entries.back().size());
   }
   std::vector<Order> rings(channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t n = 0; n < nodes.size(); ++n) {
-      const Order& node = nodes[n];
-      for (std::size_t i = 0; i < node.size(); ++i) rings[c].push_back(node[(entries[n][c] + i) % node.size()]);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const Order& node = nodes[n];
+    // Behind a switch all ways through a node are alike. In a mesh of g, g even, those to and fro (0, 1, −1, 2, −2, ...)
+    // from different entries share no link: they are the Hamiltonian paths into which Walecki splits it (Lucas 1892).
+    const bool to_and_fro = even_mesh(node, members, topology);
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t i = 0; i < node.size(); ++i) {
+        const std::size_t step = !to_and_fro ? i : i % 2 == 1 ? (i + 1) / 2 : node.size() - i / 2;
+        rings[c].push_back(node[(entries[n][c] + step) % node.size()]);
+      }
     }
   }
   return rings;
 }
 
-// One link between every two members.
-bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology) {
-  for (std::size_t i = 0; i < members.size(); ++i)
-    for (std::size_t j = i + 1; j < members.size(); ++j)
-      if (topology.route(members[i], members[j]).size() != 1) return false;
-  return true;
-}
+// The search for rings in a mesh gives up after so many steps; 8 take 125, 10 take 412.
+constexpr int MostMeshSteps = 100000;
 
-// In a full mesh of n, stepping by any stride prime to n visits all, and no two strides share a link.
+/// n − 1 rings through a full mesh of n that take every link once, found by trying; there are none for 4 and 6 (Tillson,
+/// J. Combinatorial Theory B 29, 1980).
+class MeshRings {
+ public:
+  explicit MeshRings(std::size_t n) : n_(n), taken_(n * n, false) {}
+
+  /// Nothing when there are none, or none were found.
+  std::vector<Order> find() {
+    if (!next_ring()) rings_.clear();
+    return std::move(rings_);
+  }
+
+ private:
+  // Ring k leaves 0 for k.
+  bool next_ring() {
+    if (rings_.size() + 1 == n_) return true;
+    Order path{0, static_cast<std::uint32_t>(rings_.size() + 1)};
+    std::vector<bool> visited(n_, false);
+    visited[0] = visited[path[1]] = true;
+    return extend(path, visited);
+  }
+
+  bool extend(Order& path, std::vector<bool>& visited) {
+    if (++steps_ > MostMeshSteps) return false;
+    const std::size_t from = path.back() * n_;
+    if (path.size() == n_) {
+      if (taken_[from]) return false;
+      taken_[from] = true;
+      rings_.push_back(path);
+      if (next_ring()) return true;
+      rings_.pop_back();
+      taken_[from] = false;
+      return false;
+    }
+    for (std::uint32_t to = 1; to < n_; ++to) {
+      if (visited[to] || taken_[from + to]) continue;
+      taken_[from + to] = visited[to] = true;
+      path.push_back(to);
+      if (extend(path, visited)) return true;
+      path.pop_back();
+      taken_[from + to] = visited[to] = false;
+    }
+    return false;
+  }
+
+  std::size_t n_;
+  std::vector<bool> taken_;  // links, from · n + to
+  std::vector<Order> rings_;
+  int steps_ = 0;
+};
+
+// In a full mesh of n, stepping by any stride prime to n visits all, and no two strides share a link. That takes all links
+// where n is prime, and four rings' where it is 8: there a search finds seven.
 std::vector<Order> rings_in_mesh(std::size_t n) {
   std::vector<Order> rings;
   for (std::size_t stride = 1; stride < n; ++stride) {
@@ -75,7 +144,9 @@ std::vector<Order> rings_in_mesh(std::size_t n) {
     Order& ring = rings.emplace_back();
     for (std::size_t i = 0; i < n; ++i) ring.push_back(static_cast<std::uint32_t>(i * stride % n));
   }
-  return rings;
+  if (rings.size() + 1 == n) return rings;
+  std::vector<Order> found = MeshRings(n).find();
+  return found.empty() ? rings : found;
 }
 
 /// A torus, or a box of one.

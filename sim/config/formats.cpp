@@ -17,6 +17,7 @@ Fields fields_of(NicSpec& nic);
 Fields fields_of(FatTreeSpec& tree);
 Fields fields_of(TorusSpec& torus);
 Fields fields_of(AllToAllSpec& fabric);
+Fields fields_of(CollectiveFigures& figures);  // format_collectives.cpp
 Fields fields_of(LatentAttention& latent);
 Fields fields_of(PublishedFigure& figure);
 Fields fields_of(Expectation& expectation);
@@ -186,7 +187,11 @@ Fields fields_of(LinkSpec& link) {
 Fields fields_of(ScaleUpSpec& scale_up) {
   using Kind = ScaleUpSpec::Kind;
   return {
-      required("kind", scale_up.kind, Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}}),
+      required("kind", scale_up.kind,
+               Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}, {"torus", Kind::Torus}}),
+      optional("shape", scale_up.shape),
+      printed_if(scale_up.kind == Kind::Torus, optional("dimensions", scale_up.dimensions, Dimensions)),
+      optional("wrap", scale_up.wrap),
       required("link", scale_up.link)};
 }
 
@@ -220,7 +225,8 @@ Fields fields_of(TopologySpec& topology) {
           optional("accelerators-per-node", topology.accelerators_per_node, Accelerators),
           optional("scale-up", topology.scale_up),
           optional("nic", topology.nic),
-          {"scale-out", false, scale_out_codec(topology.scale_out)}};
+          {"scale-out", false, scale_out_codec(topology.scale_out)},
+          optional("collectives", topology.collectives)};
 }
 
 Fields fields_of(ModelSpec& model) {

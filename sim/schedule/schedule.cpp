@@ -37,7 +37,7 @@ struct Names<CollectiveKind> {
 };
 template <>
 struct Names<Algorithm> {
-  static constexpr std::array<std::string_view, 3> all{"auto", "ring", "direct"};
+  static constexpr std::array<std::string_view, 5> all{"auto", "ring", "direct", "tree", "in-network"};
 };
 
 template <class Enum>

@@ -73,7 +73,8 @@ struct MemoryEffect {
 };
 
 enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, Shift };
-enum class Algorithm : std::uint8_t { Auto, Ring, Direct };
+/// Tree and InNetwork carry out all-reduce only.
+enum class Algorithm : std::uint8_t { Auto, Ring, Direct, Tree, InNetwork };
 
 struct Compute {
   WorkId work;

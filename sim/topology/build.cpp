@@ -87,6 +87,7 @@ Shape shape_of(const TopologySpec& spec) {
 Topology build_topology(const TopologySpec& spec) {
   check_spec(spec);
   Topology topology(spec.name, shape_of(spec));
+  topology.set_collectives(spec.collectives);
   Nodes nodes(topology, spec);
   std::unique_ptr<const Fabric> fabric = std::visit(BuildFabric{topology, nodes.endpoints()}, spec.scale_out);
   topology.set_router(std::make_unique<ClusterRouter>(std::move(nodes), std::move(fabric)));

@@ -112,6 +112,31 @@ struct CheckScaleOut {
   void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }
 };
 
+void check_protocols(std::string_view algorithm, const std::vector<ProtocolFigures>& protocols) {
+  for (const ProtocolFigures& figures : protocols) {
+    for (const Seconds time : {figures.call, figures.hop_inside, figures.hop_between}) {
+      if (!(time >= Seconds(0)) || std::isinf(time.si()))
+        refuse(fmt::format("collectives.{}: times must be 0 or more, not {} s", algorithm, time.si()));
+    }
+    for (const double share : {figures.share_inside, figures.share_between}) {
+      if (!(share > 0 && share <= 1))
+        refuse(fmt::format("collectives.{}: shares must be above 0 and at most 1, not {}", algorithm, share));
+    }
+  }
+}
+
+void check_collectives(const CollectiveFigures& figures, const TopologySpec& spec) {
+  check_protocols("ring", figures.ring);
+  check_protocols("tree", figures.tree);
+  check_protocols("in-network", figures.in_network);
+  check_protocols("direct", figures.direct);
+  check_protocols("send", figures.send);
+  if (!figures.in_network.empty() && (!spec.scale_up || spec.scale_up->kind != ScaleUpSpec::Kind::Switch))
+    refuse("collectives.in-network is the work of a scale-up switch, and there is none; remove it");
+  if (figures.node_limit && !(*figures.node_limit > BytesPerSecond(0)))
+    refuse(fmt::format("collectives.node-limit must be above 0, not {} B/s", figures.node_limit->si()));
+}
+
 }  // namespace
 
 void refuse(const std::string& reason) {
@@ -123,6 +148,7 @@ void check_spec(const TopologySpec& spec) {
   if (spec.scale_up) check_scale_up(*spec.scale_up, spec.accelerators, spec.accelerators_per_node);
   if (spec.nic) check_nic(*spec.nic, spec.accelerators_per_node);
   std::visit(CheckScaleOut{spec}, spec.scale_out);
+  if (spec.collectives) check_collectives(*spec.collectives, spec);
 }
 
 }  // namespace syncline

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/quantity.hpp"
+#include "sim/topology/collective_figures.hpp"
 
 namespace syncline {
 
@@ -80,6 +81,7 @@ struct TopologySpec {
   std::optional<ScaleUpSpec> scale_up;
   std::optional<NicSpec> nic;
   std::variant<std::monostate, FatTreeSpec, TorusSpec, AllToAllSpec> scale_out;
+  std::optional<CollectiveFigures> collectives;  // without: a collective costs what its links cost
 };
 
 }  // namespace syncline

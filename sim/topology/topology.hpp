@@ -65,6 +65,7 @@ class Topology {
   LinkId add_link(VertexId from, VertexId to, const LinkSpec& spec, LinkKind kind);
   /// Both directions; returns the forward one, the backward one is the next id.
   LinkId add_cable(VertexId a, VertexId b, const LinkSpec& spec, LinkKind kind);
+  void set_collectives(std::optional<CollectiveFigures> figures) { collectives_ = std::move(figures); }
   void set_router(std::unique_ptr<const Router> router) { router_ = std::move(router); }
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -78,6 +79,8 @@ class Topology {
   [[nodiscard]] std::uint32_t node_of(AcceleratorId id) const { return vertex(accelerators_[id.value()]).node; }
   /// "leaf2 → spine0"; of parallel cables "leaf2 → spine0 #3", counted from 0.
   [[nodiscard]] std::string link_name(LinkId id) const;
+  /// What the communication library makes of the links, where that is known; else nullptr.
+  [[nodiscard]] const CollectiveFigures* collectives() const { return collectives_ ? &*collectives_ : nullptr; }
   [[nodiscard]] const Router& router() const { return *router_; }
 
   /// Links from `source` to `target`, and the sum of their latencies.
@@ -90,6 +93,7 @@ class Topology {
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;
   std::vector<VertexId> accelerators_;
+  std::optional<CollectiveFigures> collectives_;
   std::unique_ptr<const Router> router_;
 };
 

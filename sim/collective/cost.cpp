@@ -1,0 +1,136 @@
+#include "sim/collective/cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+
+namespace syncline {
+namespace {
+
+/// Calls move(from, to, bytes) for each pair of members between which a plan moves something.
+template <class Move>
+void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& move) {
+  for (const Lane& lane : plan.lanes)
+    for (std::size_t i = 0; i < lane.senders(); ++i)
+      move(lane.order[i], lane.order[(i + 1) % lane.order.size()], lane.bytes_per_sender());
+  for (const Burst& burst : plan.phases)
+    for (std::size_t i = 0; i < (burst.pattern == Burst::Pattern::AllPairs ? members : 1); ++i)
+      for (std::size_t j = 0; j < members; ++j)
+        if (i != j) move(i, j, burst.bytes);
+  if (plan.flows)
+    for (const Flow& flow : *plan.flows) move(flow.from, flow.to, plan.bytes * flow.share);
+}
+
+}  // namespace
+
+Spread spread_of(std::span<const AcceleratorId> members, const Topology& topology) {
+  std::set<std::uint32_t> nodes;
+  for (const AcceleratorId member : members) nodes.insert(topology.node_of(member));
+  return {members.size(), nodes.size()};
+}
+
+Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread) {
+  const auto n = static_cast<double>(spread.members), k = static_cast<double>(spread.nodes);
+  const std::size_t per_node = (spread.members + spread.nodes - 1) / spread.nodes;
+  const auto g = static_cast<double>(per_node);
+  const double up_and_down = 2.0 * std::bit_width(spread.nodes - 1);  // 2⌈log2 k⌉
+  if (kind == CollectiveKind::Shift) return spread.nodes == 1 ? Hops{1, 0} : Hops{0, 1};
+  switch (algorithm) {
+    case Algorithm::Tree: return {2 * (g - 1), up_and_down};
+    case Algorithm::InNetwork: return {2, up_and_down};
+    case Algorithm::Direct: return {g - 1, n - g};
+    case Algorithm::Ring:
+    case Algorithm::Auto: break;
+  }
+  const double steps = (n - 1) * (kind == CollectiveKind::AllReduce ? 2 : 1);
+  const double between = spread.nodes == 1 ? 0 : steps * k / n;
+  return {steps - between, between};
+}
+
+Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology) {
+  Load load;
+  std::map<std::uint32_t, double> out;  // by node
+  for (const LinkUse& use : uses) {
+    const Link& link = topology.link(use.link);
+    Seconds& fullest = link.kind == LinkKind::ScaleUp ? load.inside : load.between;
+    fullest = std::max(fullest, bytes * use.coefficient / link.bandwidth);
+    const Vertex& from = topology.vertex(link.from);
+    if (link.kind != LinkKind::ScaleUp && from.kind == VertexKind::Accelerator) out[from.node] += use.coefficient;
+  }
+  for (const auto& [node, coefficient] : out) load.out_of_node = std::max(load.out_of_node, bytes * coefficient);
+  return load;
+}
+
+std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                               const Topology& topology) {
+  std::vector<double> crossing(topology.links().size(), 0.0);
+  std::vector<LinkId> route, touched;
+  for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
+    route.clear();
+    topology.router().route(members[from], members[to], route);
+    for (const LinkId link : route) {
+      if (crossing[link.value()] == 0) touched.push_back(link);
+      crossing[link.value()] += bytes.si();
+    }
+  });
+  std::ranges::sort(touched);
+  std::vector<LinkUse> uses;
+  for (const LinkId link : touched) uses.push_back({link, crossing[link.value()]});
+  return uses;
+}
+
+Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology) {
+  Bytes total;
+  for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
+    if (topology.node_of(members[from]) != topology.node_of(members[to])) total += bytes;
+  });
+  return total;
+}
+
+Stretch stretch_of(const ProtocolFigures& figures, const Load& load, std::optional<BytesPerSecond> node_limit) {
+  Stretch stretch{1 / figures.share_inside, 1 / figures.share_between};
+  if (node_limit && load.between > Seconds(0))
+    stretch.between = std::max(stretch.between, load.out_of_node / *node_limit / load.between);
+  return stretch;
+}
+
+Seconds latency_of(const ProtocolFigures& figures, Hops hops) {
+  return figures.call + figures.hop_inside * hops.inside + figures.hop_between * hops.between;
+}
+
+Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& load,
+                       std::optional<BytesPerSecond> node_limit) {
+  const Stretch stretch = stretch_of(figures, load, node_limit);
+  return latency_of(figures, hops) + std::max(load.inside * stretch.inside, load.between * stretch.between);
+}
+
+const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
+                                                 Algorithm algorithm) {
+  if (kind == CollectiveKind::Shift) return figures.send;
+  switch (algorithm) {
+    case Algorithm::Tree: return figures.tree;
+    case Algorithm::InNetwork: return figures.in_network;
+    case Algorithm::Direct: return figures.direct;
+    case Algorithm::Ring:
+    case Algorithm::Auto: break;
+  }
+  return figures.ring;
+}
+
+std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread) {
+  if (kind == CollectiveKind::AllToAll) return {Algorithm::Direct};
+  if (kind != CollectiveKind::AllReduce) return {Algorithm::Ring};
+  std::vector<Algorithm> algorithms{Algorithm::Ring};
+  if (spread.nodes > 1 && !figures.tree.empty()) algorithms.push_back(Algorithm::Tree);
+  if (spread.members > spread.nodes && !figures.in_network.empty()) algorithms.push_back(Algorithm::InNetwork);
+  return algorithms;
+}
+
+std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind, Algorithm algorithm) {
+  const bool bound = kind != CollectiveKind::Shift && algorithm != Algorithm::Direct;
+  return bound ? figures.node_limit : std::nullopt;
+}
+
+}  // namespace syncline

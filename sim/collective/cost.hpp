@@ -1,0 +1,72 @@
+// What a collective alone on the network is predicted to take, by algorithm and protocol; and so which one `auto` takes.
+//
+// t = call + hops inside · hop inside + hops between · hop between + the longest of: bytes on the fullest scale-up link /
+// its share, bytes on the fullest link between nodes / its share, bytes out of the fullest node / the node's limit.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/collective/collective.hpp"
+#include "sim/network/network.hpp"
+#include "sim/topology/collective_figures.hpp"
+
+namespace syncline {
+
+/// How a group lies on the cluster.
+struct Spread {
+  std::size_t members = 1;
+  std::size_t nodes = 1;
+};
+[[nodiscard]] Spread spread_of(std::span<const AcceleratorId> members, const Topology& topology);
+
+/// Hops that follow one another from the first byte to the last arrival.
+struct Hops {
+  double inside = 0, between = 0;
+};
+
+/// With n members on k nodes, g = n/k rounded up, on one node nothing is between:
+/// - ring: all-reduce 2(n−1), all-gather, reduce-scatter, broadcast n−1 hops, k of every n of them between nodes;
+/// - tree: 2(g−1) inside, 2⌈log2 k⌉ between; in-network: 2 inside, 2⌈log2 k⌉ between;
+/// - direct: g−1 inside and n−g between, one for every peer; shift (and send): one.
+[[nodiscard]] Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread);
+
+/// What a plan puts on the links, in seconds at their usable bandwidth, nothing else being under way.
+struct Load {
+  Seconds inside;     // fullest scale-up link
+  Seconds between;    // fullest of the others
+  Bytes out_of_node;  // out of the fullest node
+};
+/// @param uses   of one action that stands for the whole plan
+/// @param bytes  its progress
+[[nodiscard]] Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology);
+/// Every link of a plan, by id, with what crosses it in all, in bytes, as coefficient.
+[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                                             const Topology& topology);
+[[nodiscard]] Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                                        const Topology& topology);
+
+/// How much more of a link a protocol takes than the bytes it moves.
+struct Stretch {
+  double inside = 1, between = 1;
+};
+[[nodiscard]] Stretch stretch_of(const ProtocolFigures& figures, const Load& load,
+                                 std::optional<BytesPerSecond> node_limit);
+
+/// What a call takes beyond its bytes.
+[[nodiscard]] Seconds latency_of(const ProtocolFigures& figures, Hops hops);
+[[nodiscard]] Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& load,
+                                     std::optional<BytesPerSecond> node_limit);
+
+/// The protocols that an algorithm has figures for; of Shift, those of send.
+[[nodiscard]] const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
+                                                               Algorithm algorithm);
+/// The algorithms that `auto` chooses from: those that carry out the kind, have figures, and fit the group.
+[[nodiscard]] std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread);
+/// The limit, where the algorithm is bound by it: not direct exchanges, nor sends.
+[[nodiscard]] std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind,
+                                                          Algorithm algorithm);
+
+}  // namespace syncline

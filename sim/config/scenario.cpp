@@ -40,7 +40,7 @@ void finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& e
   for (std::string* name : {&scenario.topology.name, &scenario.device.name, &job.model.name})
     name_if_inline(*name);
   if (job.data_parallel == 0) job.data_parallel = scenario.topology.accelerators / job.model_parallel();
-  if (job.model.head_size == 0) job.model.head_size = job.model.head_dim();
+  if (job.model.head_size == 0 && !job.model.latent) job.model.head_size = job.model.head_dim();
   if (job.pipeline.chunks == 0)
     job.pipeline.chunks = pipeline::find_generator(job.pipeline.schedule)->default_chunks;
 

@@ -268,7 +268,7 @@ TEST_SUITE("scenario: overrides") {
          "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
          "version, "
          "name, question, source, topology, device, model, parallel, batch, precision, sharding, pipeline, "
-         "recompute, kernels, attention, dropout and 3 more)"},
+         "recompute, implementation, kernels, attention and 7 more)"},
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "

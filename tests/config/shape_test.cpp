@@ -83,7 +83,7 @@ TEST_SUITE("scenario: shape") {
     const std::vector<Row> rows = {
         {"unknown module",
          {{"recompute", "[norms, mpl]"}},
-         "\"recompute\": \"mpl\" is unknown; expected one of norms, core, activation, mlp; did you mean "
+         "\"recompute[1]\": \"mpl\" is unknown; expected one of norms, core, activation, mlp; did you mean "
          "\"mlp\"?"},
         {"no module",
          {{"recompute", "[]"}},

@@ -237,7 +237,7 @@ Fields fields_of(ModelSpec& model) {
           required("hidden", model.hidden, Width),
           required("heads", model.heads, Width),
           required("kv-heads", model.kv_heads, Width),
-          optional("head-size", model.head_size, Width),
+          {"head-size", false, given_count_codec(model.head_size, Width)},
           required("ffn", model.ffn, Width),
           required("vocabulary", model.vocabulary, Width),
           optional("tied-embedding", model.tied_embedding),

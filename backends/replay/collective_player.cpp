@@ -1,5 +1,7 @@
 #include "backends/replay/collective_player.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>
@@ -44,21 +46,25 @@ std::span<const RankId> CollectivePlayer::members_of(const Collective& collectiv
   return schedule_.families[collective.family.value()].members(group);
 }
 
-std::vector<std::vector<std::uint32_t>> CollectivePlayer::rings_of(std::span<const RankId> members) const {
+std::vector<AcceleratorId> CollectivePlayer::accelerators_of(std::span<const RankId> members) const {
   std::vector<AcceleratorId> accelerators;
   for (const RankId rank : members) accelerators.push_back(paths_.accelerator(rank));
-  return ring_orders(accelerators, paths_.topology());
+  return accelerators;
 }
 
-void CollectivePlayer::add_spread(std::span<const RankId> members, Spread& spread) const {
+std::vector<std::vector<std::uint32_t>> CollectivePlayer::rings_of(std::span<const RankId> members) const {
+  return ring_orders(accelerators_of(members), paths_.topology());
+}
+
+void CollectivePlayer::add_places(std::span<const RankId> members, Places& places) const {
   std::map<std::uint32_t, std::size_t> node_sizes;
   const auto node_of = [&](RankId rank) { return paths_.topology().node_of(paths_.accelerator(rank)); };
   for (const RankId rank : members) ++node_sizes[node_of(rank)];
   std::size_t pairs = 0;
   for (const auto& [node, size] : node_sizes) pairs += size * (members.size() - size);
-  spread.nodes = std::max(spread.nodes, node_sizes.size());
-  spread.pairs.add(pairs);
-  spread.far_from_first.add(members.size() - node_sizes[node_of(members.front())]);
+  places.nodes = std::max(places.nodes, node_sizes.size());
+  places.pairs.add(pairs);
+  places.far_from_first.add(members.size() - node_sizes[node_of(members.front())]);
 }
 
 CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId id) {
@@ -75,7 +81,8 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
     for (std::size_t g = 0; g < family.group_count(); ++g)
       if (role_of_first(GroupId(g)) == role_of_first(id)) entry->siblings.emplace_back(g);
   }
-  for (const GroupId sibling : entry->siblings) add_spread(family.members(sibling), entry->spread);
+  for (const GroupId sibling : entry->siblings) add_places(family.members(sibling), entry->places);
+  entry->id = id;
   entry->members.assign(family.members(id).begin(), family.members(id).end());
   entry->rings = rings_of(entry->members);
   return *entry;
@@ -83,46 +90,163 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
-  const Algorithm algorithm =
-      collective.algorithm == Algorithm::Auto ? choose_algorithm(collective.kind) : collective.algorithm;
-  const PartKey key{collective.kind, algorithm, collective.bytes.si()};
-  const auto known = group.parts.find(key);
-  if (known != group.parts.end()) return known->second;
-  return group.parts.emplace(key, make_part(collective, algorithm, group)).first->second;
-}
-
-CollectivePlayer::Part CollectivePlayer::make_part(const Collective& collective, Algorithm algorithm,
-                                                   Group& group) {
-  Part part;
+  const auto [known, added] =
+      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si()});
+  Part& part = known->second;
+  if (!added) return part;
   part.group = &group;
-  part.plan = plan_collective(collective.kind, algorithm, collective.bytes, group.rings);
-  part.bytes_sent =
-      syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
-  if (part.plan.lanes.empty())
-    add_bursts(collective, part);
-  else
-    add_lanes(collective, part);
+  fill(collective, part);
   return part;
 }
 
+void CollectivePlayer::fill(const Collective& collective, Part& part) {
+  const Group& group = *part.group;
+  part.method = method_of(collective, *part.group);
+  part.plan = plan_of(collective, part.method.algorithm, collective.bytes, group, group.id);
+  part.bytes_sent =
+      syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
+  if (part.method.figures != nullptr)
+    add_figures(collective, part);
+  else if (part.plan.lanes.empty())
+    add_bursts(collective, part);
+  else
+    add_lanes(collective, part);
+}
+
+CollectivePlan CollectivePlayer::plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
+                                         const Group& group, GroupId sibling) const {
+  const std::span<const RankId> members = members_of(collective, sibling);
+  const bool own = members.front() == group.members.front();
+  const std::vector<std::vector<std::uint32_t>> rings = own ? group.rings : rings_of(members);
+  if (algorithm != Algorithm::Tree && algorithm != Algorithm::InNetwork)
+    return plan_collective(collective.kind, algorithm, bytes, rings);
+  std::vector<std::uint32_t> node_of;
+  for (const RankId member : members) node_of.push_back(paths_.topology().node_of(paths_.accelerator(member)));
+  CollectivePlan plan;
+  plan.algorithm = algorithm;
+  plan.bytes = bytes;
+  plan.flows = std::make_shared<const std::vector<Flow>>(algorithm == Algorithm::Tree ? tree_flows(rings, node_of)
+                                                                                      : in_network_flows(rings, node_of));
+  return plan;
+}
+
+// --- where the topology has figures of its communication library ---
+
+// The algorithm and protocol that this group, alone, is predicted to be done with first. A chain has no figures.
+CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collective, Group& group) {
+  const CollectiveFigures* figures = paths_.topology().collectives();
+  const bool chosen = collective.algorithm != Algorithm::Auto;
+  Method best{chosen ? collective.algorithm : choose_algorithm(collective.kind), nullptr};
+  if (figures != nullptr && collective.kind != CollectiveKind::Broadcast) {
+    const Spread spread{group.members.size(), group.places.nodes};
+    Seconds least;
+    for (const Algorithm algorithm :
+         chosen ? std::vector{collective.algorithm} : algorithms_for(*figures, collective.kind, spread)) {
+      const Hops hops = hops_of(collective.kind, algorithm, spread);
+      const double bytes = collective.bytes.si();
+      for (const ProtocolFigures& protocol : protocols_of(*figures, collective.kind, algorithm)) {
+        const Load& of_byte = load_of_byte(collective, algorithm, group);
+        const Load load{of_byte.inside * bytes, of_byte.between * bytes, of_byte.out_of_node * bytes};
+        const Seconds time =
+            predicted_time(protocol, hops, load, node_limit_of(*figures, collective.kind, algorithm));
+        if (best.figures != nullptr && time >= least) continue;
+        best = {algorithm, &protocol};
+        least = time;
+      }
+    }
+  }
+  const bool flows = best.algorithm == Algorithm::Tree || best.algorithm == Algorithm::InNetwork;
+  if (flows && (best.figures == nullptr || collective.kind != CollectiveKind::AllReduce))
+    throw std::invalid_argument(fmt::format("{} cannot go by {}: {}", name_of(collective.kind), name_of(best.algorithm),
+                                            collective.kind == CollectiveKind::AllReduce
+                                                ? "the topology has no figures of it under \"collectives\""
+                                                : "only all-reduce can"));
+  return best;
+}
+
+const Load& CollectivePlayer::load_of_byte(const Collective& collective, Algorithm algorithm, Group& group) {
+  const auto [entry, added] = group.loads.try_emplace({collective.kind, algorithm});
+  if (added) {
+    const Topology& topology = paths_.topology();
+    const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
+    entry->second = load_of(link_uses(plan, accelerators_of(group.members), topology), Bytes(1), topology);
+  }
+  return entry->second;
+}
+
+void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
+  Group& group = *part.group;
+  const Topology& topology = paths_.topology();
+  const Algorithm algorithm = part.method.algorithm;
+  const Spread spread{group.members.size(), group.places.nodes};
+  part.latency = latency_of(*part.method.figures, hops_of(collective.kind, algorithm, spread));
+  part.stretch = stretch_of(*part.method.figures, load_of_byte(collective, algorithm, group),
+                            node_limit_of(*topology.collectives(), collective.kind, algorithm));
+  const Sum<double>& between = between_nodes_of_byte(collective, part);
+  part.bytes_between_nodes = collective.bytes * between.total;
+  add_choice(collective, part, collective.bytes * between.most);
+  if (detail_ == Detail::Aggregate) {
+    part.bundle = &stretched_bundle(collective, part);
+    part.progress = collective.bytes;
+    part.plan = {};  // as long as the group, and not needed again
+  } else if (!part.plan.lanes.empty()) {
+    part.lanes = &lanes_of(collective, part);
+  }
+}
+
+const CollectivePlayer::Sum<double>& CollectivePlayer::between_nodes_of_byte(const Collective& collective,
+                                                                             const Part& part) {
+  Group& group = *part.group;
+  const auto [entry, added] = group.between.try_emplace({collective.kind, part.method.algorithm});
+  if (!added) return entry->second;
+  for (const GroupId sibling : group.siblings) {
+    const CollectivePlan plan = plan_of(collective, part.method.algorithm, Bytes(1), group, sibling);
+    entry->second.add(
+        bytes_between_nodes(plan, accelerators_of(members_of(collective, sibling)), paths_.topology()).si());
+  }
+  return entry->second;
+}
+
+// Of all siblings, per byte of S; each link takes what its protocol makes of the bytes.
+const Bundle& CollectivePlayer::stretched_bundle(const Collective& collective, const Part& part) {
+  Group& group = *part.group;
+  const auto [entry, added] =
+      group.bundles.try_emplace({{collective.kind, part.method.algorithm}, part.method.figures});
+  Bundle& bundle = entry->second;
+  if (!added) return bundle;
+  const Topology& topology = paths_.topology();
+  for (const GroupId sibling : group.siblings) {
+    const CollectivePlan plan = plan_of(collective, part.method.algorithm, Bytes(1), group, sibling);
+    sum_.add(link_uses(plan, accelerators_of(members_of(collective, sibling)), topology));
+  }
+  bundle.uses = sum_.take();
+  for (LinkUse& use : bundle.uses)
+    use.coefficient *= topology.link(use.link).kind == LinkKind::ScaleUp ? part.stretch.inside : part.stretch.between;
+  if (book_ != nullptr) book_->enter(bundle);
+  return bundle;
+}
+
+// --- where it has none ---
+
 void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
   // The pieces of a chain are at different places of it at different times: no one action stands for them.
-  part.as_one = detail_ == Detail::Aggregate && part.plan.lanes.front().closed;
-  if (book_ != nullptr && !part.as_one)
+  const bool as_one = detail_ == Detail::Aggregate && part.plan.lanes.front().closed;
+  if (book_ != nullptr && !as_one)
     throw std::invalid_argument(
         "the ranks of a role cannot be folded: a broadcast by ring goes piece by piece");
   part.lanes = &lanes_of(collective, part);
-  const Crossings& hops = part.lanes->between_nodes;
-  part.lane_bytes = part.plan.lanes.front().bytes_per_sender();
-  part.bytes_between_nodes = part.lane_bytes * static_cast<double>(hops.total);
-  add_choice(collective, part, part.lane_bytes * static_cast<double>(hops.most));
-  if (!part.as_one) return;
+  const Counts& hops = part.lanes->between_nodes;
+  part.progress = part.plan.lanes.front().bytes_per_sender();
+  part.bytes_between_nodes = part.progress * static_cast<double>(hops.total);
+  add_choice(collective, part, part.progress * static_cast<double>(hops.most));
+  if (!as_one) return;
+  part.bundle = &part.lanes->paths.bundle;
   // All hops of all lanes advance together. What a lane takes alone beyond its bytes at the bundle's pace
   // comes first.
   const LanePaths& paths = part.lanes->paths;
   for (std::size_t l = 0; l < part.plan.lanes.size(); ++l)
     part.latency = std::max(part.latency, paths.lone_time(l, part.plan.lanes[l]) -
-                                              Seconds(part.lane_bytes.si() * paths.seconds_per_byte));
+                                              Seconds(part.progress.si() * paths.seconds_per_byte));
   part.plan.lanes.clear();  // as long as the group, and not needed again
 }
 
@@ -133,7 +257,7 @@ CollectivePlayer::Lanes& CollectivePlayer::lanes_of(const Collective& collective
   if (lanes) return *lanes;
   lanes = Lanes{paths_.lane_paths(group.members, part.plan.lanes), {}};
   lanes->between_nodes.add(lanes->paths.between_nodes);
-  if (part.as_one) {
+  if (detail_ == Detail::Aggregate && part.plan.lanes.front().closed) {
     lanes->paths.hops.clear();
     lanes->paths.uses.clear();
     lanes->paths.uses.shrink_to_fit();
@@ -174,8 +298,8 @@ void CollectivePlayer::add_bursts(const Collective& collective, Part& part) {
   for (const Burst& burst : part.plan.phases) {
     if (detail_ == Detail::Aggregate) static_cast<void>(fan_outs_of(collective, *part.group, burst.pattern));
     const bool all = burst.pattern == Burst::Pattern::AllPairs;
-    const Spread& spread = part.group->spread;
-    const Crossings& crossings = all ? spread.pairs : spread.far_from_first;
+    const Places& places = part.group->places;
+    const Counts& crossings = all ? places.pairs : places.far_from_first;
     at_most += burst.bytes * static_cast<double>(crossings.most);
     part.bytes_between_nodes += burst.bytes * static_cast<double>(crossings.total);
   }
@@ -218,14 +342,15 @@ FanOut CollectivePlayer::merged_fan_out(const Collective& collective, const Grou
 void CollectivePlayer::add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most) {
   const std::size_t members = part.group->members.size();
   CollectiveChoice& choice =
-      choices_[{collective.family, collective.kind, collective.bytes.si(), part.plan.algorithm, members}];
+      choices_[{collective.family, collective.kind, collective.bytes.si(), part.method.algorithm, part.method.figures, members}];
   choice.kind = collective.kind;
   choice.family = schedule_.families[collective.family.value()].name();
   choice.bytes = collective.bytes;
   choice.group_size = members;
-  choice.algorithm = part.plan.algorithm;
+  choice.algorithm = part.method.algorithm;
+  if (part.method.figures != nullptr) choice.protocol = part.method.figures->protocol;
   choice.channels = std::max({choice.channels, 1, static_cast<int>(part.plan.lanes.size())});
-  choice.nodes_spanned = std::max(choice.nodes_spanned, part.group->spread.nodes);
+  choice.nodes_spanned = std::max(choice.nodes_spanned, part.group->places.nodes);
   choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes_at_most);
   part.choice = &choice;
 }
@@ -257,10 +382,16 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   live.part = &part;
   live.phase = 0;
   live.owner = owner;
-  if (part.lanes != nullptr)
+  if (part.bundle != nullptr) {
+    live.outstanding = 1;
+    move(*part.bundle, part.progress, part.latency, slot);
+  } else if (part.lanes != nullptr) {
     play_lanes(slot);
-  else
+  } else if (part.plan.flows) {
+    play_flows(slot);
+  } else {
     play_phase(slot);
+  }
 }
 
 void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency,
@@ -276,10 +407,6 @@ void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, 
 void CollectivePlayer::play_lanes(std::uint32_t slot) {
   Live& live = live_[slot];
   const Part& part = *live.part;
-  if (part.as_one) {
-    live.outstanding = 1;
-    return move(part.lanes->paths.bundle, part.lane_bytes, part.latency, slot);
-  }
   live.outstanding = 0;
   live.progress.assign(part.plan.lanes.size(), {});
   for (std::size_t l = 0; l < part.plan.lanes.size(); ++l) {
@@ -302,18 +429,42 @@ void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, st
   const bool head = !lane.closed && position == 0;
   if (!head && progress.received < progress.sent + 1 - lane.lag) return;
   progress.busy = true;
-  const LanePaths& paths = live.part->lanes->paths;
+  const Part& part = *live.part;
+  const LanePaths& paths = part.lanes->paths;
   const Path& path = paths.hops[lane_index][position];
-  transfer(paths.uses_of(path), lane.bytes_of(progress.sent), path.latency, slot,
+  const std::vector<RankId>& members = part.group->members;
+  const bool between = paths_.between_nodes(members[lane.order[position]],
+                                            members[lane.order[(position + 1) % lane.order.size()]]);
+  transfer(paths.uses_of(path), lane.bytes_of(progress.sent) * (between ? part.stretch.between : part.stretch.inside),
+           part.method.figures == nullptr ? path.latency : part.latency / static_cast<double>(lane.steps), slot,
            step_of(lane_index, position));
+}
+
+// One of the transfers of a part that is played in full. With figures, the latency of the whole is spread evenly over the
+// steps that follow one another.
+void CollectivePlayer::transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes,
+                                        std::size_t steps, std::uint32_t slot) {
+  scratch_.clear();
+  const RankId source = part.group->members[from], target = part.group->members[to];
+  Seconds latency = paths_.append(source, target, scratch_);
+  if (part.method.figures != nullptr) latency = part.latency / static_cast<double>(steps);
+  const double stretch = paths_.between_nodes(source, target) ? part.stretch.between : part.stretch.inside;
+  transfer(scratch_, bytes * stretch, latency, slot, 0);
+}
+
+void CollectivePlayer::play_flows(std::uint32_t slot) {
+  Live& live = live_[slot];
+  const Part& part = *live.part;
+  live.outstanding = part.plan.flows->size();
+  for (const Flow& flow : *part.plan.flows)
+    transfer_between(part, flow.from, flow.to, part.plan.bytes * flow.share, 1, slot);
 }
 
 void CollectivePlayer::play_phase(std::uint32_t slot) {
   Live& live = live_[slot];
   const Burst& burst = live.part->plan.phases[live.phase];
   const Group& group = *live.part->group;
-  const std::vector<RankId>& members = group.members;
-  const std::size_t n = members.size();
+  const std::size_t n = group.members.size();
   if (detail_ == Detail::Aggregate) {
     const FanOuts& fan_outs = *group.fan_outs[static_cast<std::size_t>(burst.pattern)];
     const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
@@ -327,20 +478,17 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
   }
   const std::size_t sources = sources_of(burst.pattern, n);
   live.outstanding = sources * (n - 1);
-  for (std::size_t shift = 1; shift < n; ++shift) {
-    for (std::size_t i = 0; i < sources; ++i) {
-      scratch_.clear();
-      const Seconds latency = paths_.append(members[i], members[(i + shift) % n], scratch_);
-      transfer(scratch_, burst.bytes, latency, slot, 0);
-    }
-  }
+  for (std::uint32_t shift = 1; shift < n; ++shift)
+    for (std::uint32_t i = 0; i < sources; ++i)
+      transfer_between(*live.part, i, static_cast<std::uint32_t>((i + shift) % n), burst.bytes,
+                       live.part->plan.phases.size(), slot);
 }
 
 std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::uint32_t step) {
   Live& live = live_[slot];
   const Part& part = *live.part;
   --live.outstanding;
-  if (part.lanes != nullptr && !part.as_one) {
+  if (part.lanes != nullptr && part.bundle == nullptr) {
     const std::uint32_t lane = step >> PositionBits, position = step & PositionMask;
     std::vector<Progress>& progress = live.progress[lane];
     const auto next = static_cast<std::uint32_t>((position + 1) % progress.size());

@@ -1,6 +1,9 @@
 // Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in
 // full).
 //
+// Where the topology has figures of its communication library, a collective takes what these predict when it is alone: a
+// latency, and more of the links than its bytes (the protocol's share of them), which is what others contend with.
+//
 // In a folded run the collective of one group stands for those of all its siblings: the groups of its family
 // that hold the same roles. They run at the same time, so they are one action over the links of all.
 #pragma once
@@ -11,11 +14,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.hpp"
 #include "backends/replay/bundle_book.hpp"
 #include "backends/replay/paths.hpp"
+#include "sim/collective/cost.hpp"
 
 namespace syncline {
 
@@ -45,51 +50,65 @@ class CollectivePlayer {
     int sent = 0, received = 0;
     bool busy = false;
   };
-  /// How often something is between nodes: in one group at most, and in all siblings together.
-  struct Crossings {
-    std::size_t most = 0, total = 0;
-    void add(std::size_t count) {
-      most = std::max(most, count);
-      total += count;
+  /// Of something between nodes: in one group at most, and in all siblings together.
+  template <class Amount>
+  struct Sum {
+    Amount most{}, total{};
+    void add(Amount amount) {
+      most = std::max(most, amount);
+      total += amount;
     }
   };
+  using Counts = Sum<std::size_t>;
   /// On which nodes the members are.
-  struct Spread {
+  struct Places {
     std::size_t nodes = 0;  // of one group, at most
-    Crossings pairs,
+    Counts pairs,
         far_from_first;  // ordered pairs of members on different nodes; members away from the first's
   };
   struct Lanes {
     LanePaths paths;  // the group's own hops, and the bundle and costs of all siblings
-    Crossings between_nodes;
+    Counts between_nodes;
   };
   using FanOuts = std::vector<FanOut>;  // by source; when folded, one for all sources of all siblings
 
   struct PartKey {
     CollectiveKind kind;
-    Algorithm algorithm;
+    Algorithm algorithm;  // as asked for
     double bytes;
     auto operator<=>(const PartKey&) const = default;
   };
+  /// How a collective is carried out.
+  struct Method {
+    Algorithm algorithm = Algorithm::Ring;
+    const ProtocolFigures* figures = nullptr;  // null: it costs what its links cost
+  };
+  using Plans = std::pair<CollectiveKind, Algorithm>;
   struct Group;
   /// What collectives of one kind, algorithm and size in one group have in common.
   struct Part {
     Group* group = nullptr;
-    bool as_one = false;                    // lanes that are one action; else
+    Method method;
+    const Bundle* bundle = nullptr;         // of one action; null:
     CollectivePlan plan;                    // is played transfer by transfer, or fan-out by fan-out
-    Lanes* lanes = nullptr;                 // null: of bursts
-    Bytes lane_bytes;                       // as one: what each member flow moves,
-    Seconds latency;                        // and what the lanes take alone beyond that at the bundle's pace
+    Lanes* lanes = nullptr;                 // null: of bursts or flows
+    Bytes progress;                         // as one: of the bundle,
+    Seconds latency;                        // and what comes before; with figures: of all its steps together
+    Stretch stretch;                        // with figures
     Bytes bytes_sent, bytes_between_nodes;  // by all siblings
     CollectiveChoice* choice = nullptr;
   };
   struct Group {  // what is known of one group of one family
+    GroupId id;
     std::vector<RankId> members;
     std::vector<GroupId> siblings;  // that it stands for, itself among them
     std::vector<std::vector<std::uint32_t>> rings;
     std::optional<Lanes> ring, chain;
     std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
-    Spread spread;
+    Places places;
+    std::map<Plans, Load> loads;           // of this group alone, of a byte of S
+    std::map<Plans, Sum<double>> between;  // bytes between nodes of a byte of S
+    std::map<std::pair<Plans, const ProtocolFigures*>, Bundle> bundles;  // of all siblings, per byte of S
     std::map<PartKey, Part> parts;
   };
   struct Live {  // one collective under way
@@ -104,14 +123,22 @@ class CollectivePlayer {
     CollectiveKind kind;
     double bytes;
     Algorithm algorithm;
+    const ProtocolFigures* figures;
     std::size_t members;
     auto operator<=>(const ChoiceKey&) const = default;
   };
 
   Group& group_of(FamilyId family, GroupId group);
-  void add_spread(std::span<const RankId> members, Spread& spread) const;
+  void add_places(std::span<const RankId> members, Places& places) const;
   const Part& part_of(const Collective& collective, GroupId group);
-  [[nodiscard]] Part make_part(const Collective& collective, Algorithm algorithm, Group& group);
+  [[nodiscard]] Method method_of(const Collective& collective, Group& group);
+  [[nodiscard]] const Load& load_of_byte(const Collective& collective, Algorithm algorithm, Group& group);
+  [[nodiscard]] CollectivePlan plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
+                                       const Group& group, GroupId sibling) const;
+  void fill(const Collective& collective, Part& part);
+  void add_figures(const Collective& collective, Part& part);
+  const Sum<double>& between_nodes_of_byte(const Collective& collective, const Part& part);
+  const Bundle& stretched_bundle(const Collective& collective, const Part& part);
   void add_lanes(const Collective& collective, Part& part);
   void add_bursts(const Collective& collective, Part& part);
   void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
@@ -121,11 +148,15 @@ class CollectivePlayer {
   [[nodiscard]] FanOut merged_fan_out(const Collective& collective, const Group& group,
                                       Burst::Pattern pattern);
   [[nodiscard]] std::span<const RankId> members_of(const Collective& collective, GroupId group) const;
+  [[nodiscard]] std::vector<AcceleratorId> accelerators_of(std::span<const RankId> members) const;
   [[nodiscard]] std::vector<std::vector<std::uint32_t>> rings_of(std::span<const RankId> members) const;
   void play_lanes(std::uint32_t slot);
+  void play_flows(std::uint32_t slot);
   void play_phase(std::uint32_t slot);
   void try_send(std::uint32_t slot, std::uint32_t lane, std::uint32_t position);
   void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot);
+  void transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes, std::size_t steps,
+                        std::uint32_t slot);
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot,
                 std::uint32_t step);
 

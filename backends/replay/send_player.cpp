@@ -18,24 +18,64 @@ void SendPlayer::prepare(RankId sender, const Peer& peer) {
     scratch_.clear();
     ways.latency =
         std::max(ways.latency, paths_.append(RankId(rank), schedule_.peer(RankId(rank), peer), scratch_));
+    if (rank == sender.value()) ways.own = scratch_;
     sum.add(scratch_);
     ++ways.ranks;
   }
-  ways.bundle.uses = sum.take();
-  book_->enter(ways.bundle);
+  const std::vector<LinkUse> uses = sum.take();
+  if (protocols().empty()) ways.bundles[nullptr].uses = uses;
+  for (const ProtocolFigures& figures : protocols()) {
+    Bundle& bundle = ways.bundles[&figures];
+    bundle.uses = uses;
+    stretch(bundle.uses, stretch_of(figures, {}, std::nullopt));
+  }
+  for (auto& [figures, bundle] : ways.bundles) book_->enter(bundle);
+}
+
+const std::vector<ProtocolFigures>& SendPlayer::protocols() const {
+  static const std::vector<ProtocolFigures> none;
+  const CollectiveFigures* figures = paths_.topology().collectives();
+  return figures == nullptr ? none : figures->send;
+}
+
+void SendPlayer::stretch(std::vector<LinkUse>& uses, const Stretch& by) const {
+  for (LinkUse& use : uses)
+    use.coefficient *= paths_.topology().link(use.link).kind == LinkKind::ScaleUp ? by.inside : by.between;
+}
+
+// The protocol that is predicted to bring the bytes first.
+SendPlayer::Manner SendPlayer::manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency,
+                                         bool between) const {
+  Manner best{nullptr, links_latency, {}};
+  const Load load = load_of(way, bytes, paths_.topology());
+  const Hops hops = between ? Hops{0, 1} : Hops{1, 0};
+  Seconds least;
+  for (const ProtocolFigures& figures : protocols()) {
+    const Seconds time = predicted_time(figures, hops, load, std::nullopt);
+    if (best.figures != nullptr && time >= least) continue;
+    best = {&figures, latency_of(figures, hops), stretch_of(figures, load, std::nullopt)};
+    least = time;
+  }
+  return best;
 }
 
 void SendPlayer::start(RankId sender, RankId receiver, Bytes bytes, Token token) {
+  const bool between = paths_.between_nodes(sender, receiver);
   if (book_ == nullptr) {
     bytes_sent_ += bytes;
     scratch_.clear();
     const Seconds latency = paths_.append(sender, receiver, scratch_);
-    return network_.transfer(scratch_, bytes, latency, token);
+    const Manner manner = manner_of(scratch_, bytes, latency, between);
+    // All links of a way between nodes are taken alike, so that a network of plain flows can carry it too.
+    const double more = between ? manner.stretch.between : manner.stretch.inside;
+    return network_.transfer(scratch_, bytes * more, manner.latency, token);
   }
   const Ways& ways = ways_.at({sender, receiver});
   bytes_sent_ += bytes * ways.ranks;
-  book_->moved(ways.bundle, bytes);
-  network_.transfer(ways.bundle.uses, bytes, ways.latency, token);
+  const Manner manner = manner_of(ways.own, bytes, ways.latency, between);
+  const Bundle& bundle = ways.bundles.at(manner.figures);
+  book_->moved(bundle, bytes);
+  network_.transfer(bundle.uses, bytes, manner.latency, token);
 }
 
 }  // namespace syncline

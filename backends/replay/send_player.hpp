@@ -9,6 +9,7 @@
 
 #include "backends/replay/bundle_book.hpp"
 #include "backends/replay/paths.hpp"
+#include "sim/collective/cost.hpp"
 #include "sim/schedule/fold.hpp"
 
 namespace syncline {
@@ -30,10 +31,20 @@ class SendPlayer {
 
  private:
   struct Ways {  // of all ranks of a role to their peers
-    Bundle bundle;
-    Seconds latency;  // the longest
+    std::map<const ProtocolFigures*, Bundle> bundles;  // by protocol; of nullptr where the topology has no figures
+    std::vector<LinkUse> own;                          // of the pair that is played
+    Seconds latency;                                   // the longest, by the links
     double ranks = 0;
   };
+  /// How a pair's bytes go, alone on the network.
+  struct Manner {
+    const ProtocolFigures* figures = nullptr;  // null: latency and bandwidth of the links
+    Seconds latency;
+    Stretch stretch;
+  };
+  [[nodiscard]] Manner manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency, bool between) const;
+  [[nodiscard]] const std::vector<ProtocolFigures>& protocols() const;
+  void stretch(std::vector<LinkUse>& uses, const Stretch& by) const;
 
   const Schedule& schedule_;
   const Cast& cast_;

@@ -110,6 +110,7 @@ Json collectives_json(const std::vector<CollectiveSummary>& collectives) {
                     {"group", choice.family},
                     {"group_size", choice.group_size},
                     {"algorithm", name_of(choice.algorithm)},
+                    {"protocol", choice.protocol},
                     {"channels", choice.channels},
                     {"size_bytes", number(choice.bytes)},
                     {"count", choice.count},

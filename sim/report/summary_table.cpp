@@ -147,7 +147,8 @@ std::string collective_table(const RunSummary& run) {
     if (rows.size() == Most + 2) break;
     const CollectiveChoice& choice = collective->choice;
     rows.push_back({std::string(name_of(choice.kind)), std::to_string(choice.group_size),
-                    fmt::format("{} ×{}", name_of(choice.algorithm), choice.channels), to_text(choice.bytes),
+                    fmt::format("{}{}{} ×{}", name_of(choice.algorithm), choice.protocol.empty() ? "" : " ", choice.protocol,
+                                choice.channels), to_text(choice.bytes),
                     std::to_string(choice.count), collective->mean_time ? to_text(*collective->mean_time) : NoNumber,
                     rate_text(collective->algbw), rate_text(collective->busbw),
                     collective->exposed_share ? percent(*collective->exposed_share) : NoNumber,

@@ -36,6 +36,7 @@ struct CollectiveChoice {
   Bytes bytes;
   std::size_t group_size = 0;
   Algorithm algorithm = Algorithm::Ring;
+  std::string protocol;            // as the topology's figures name it; empty where it has none
   int channels = 1;                // most of any group
   std::uint64_t count = 0;         // instances in the run, all groups together
   Bytes bytes_between_nodes;       // of one instance: the most of any group

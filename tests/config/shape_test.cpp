@@ -1,6 +1,7 @@
 // The keys that say how a model is run: precisions, implementation, recomputed modules, latent attention.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,22 @@ TEST_SUITE("scenario: shape") {
       CAPTURE(shown);
       CHECK(shown != show_scenario(tiny({})));
       CHECK(show_scenario(load_scenario(folder.write("tiny-16.yaml", shown))) == shown);
+    }
+  }
+
+  TEST_CASE("models of the catalogue have the published numbers of parameters") {
+    // Billions: SC 2021, Table 1 (GPT); arXiv 2407.21783, 2402.00838 (OLMo, 6.9), 2408.00118, Table 2 with
+    // embedding (Gemma 2: 9.24 and 27.2).
+    struct Row {
+      std::string name;
+      double billions;
+    };
+    for (const Row& row : {Row{"gpt-3.6b", 3.6}, Row{"gpt-18.4b", 18.4}, Row{"gpt-39.1b", 39.1},
+                           Row{"gpt-76.1b", 76.1}, Row{"llama3.1-405b", 405.85}, Row{"olmo-7b", 6.89},
+                           Row{"gemma2-9b", 9.24}, Row{"gemma2-27b", 27.2}}) {
+      CAPTURE(row.name);
+      const ModelSpec model = load_model(SYNCLINE_SOURCE_DIR "/models/" + row.name + ".yaml");
+      CHECK(std::abs(parameter_count(model) / 1e9 - row.billions) < 0.05);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "sim/device/cluster.hpp"
 
@@ -136,6 +137,62 @@ TEST_CASE("a product never takes less time when it grows") {
     CHECK(seconds(product(size, 513, 256), device) >= here);
     CHECK(seconds(product(size, 512, 257), device) >= here);
     CHECK(here >= 2.0 * static_cast<double>(size) * 512 * 256 / 50e12);  // never above the plateau
+  }
+}
+
+TEST_CASE("part of the shorter of arithmetic and memory is exposed") {
+  Device device = plain();
+  device.gemm.exposed_memory = 0.25;
+  Kernel kernel = product(1280, 128, 1000);  // 6.5536 us of arithmetic
+  kernel.hbm = 1_MB;                         // 2 us of memory
+  CHECK(seconds(kernel, device) == doctest::Approx(6.5536e-6 + 0.5e-6).epsilon(1e-12));
+  kernel.hbm = 10_MB;  // 20 us
+  CHECK(seconds(kernel, device) == doctest::Approx(20e-6 + 6.5536e-6 / 4).epsilon(1e-12));
+}
+
+TEST_CASE("a precision has its own rates, or those of the one that stands in for it") {
+  Device device = plain();
+  device.gemm.own[Precision::Fp8] = {.plateau = 0.25, .small_rate = 0.5, .k_half = 0};
+  struct Row {
+    Precision precision;
+    double plateau;
+    const char* told;
+  };
+  for (const Row& row : {Row{Precision::Bf16, 0.5, ""}, Row{Precision::Fp16, 0.5, ""},
+                         Row{Precision::Tf32, 0.5, "tf32 products as bf16"},
+                         Row{Precision::Int8, 0.5, "int8 products as bf16"}, Row{Precision::Fp8, 0.25, ""},
+                         Row{Precision::Fp8Block, 0.25, "fp8-block products as fp8"},
+                         Row{Precision::Fp4, 0.25, "fp4 products as fp8"}}) {
+    CAPTURE(name_of(row.precision));
+    device.peak[row.precision] = 100_TFLOPps;
+    Kernel kernel = product(1280, 128, 1000);
+    kernel.precision = row.precision;
+    CHECK(seconds(kernel, device) == doctest::Approx(6.5536e-6 * 0.5 / row.plateau).epsilon(1e-12));
+    CHECK(carried_over(device, row.precision) == row.told);
+  }
+  CHECK(carried_over(plain(), Precision::Fp4) == "fp4 products as bf16");
+}
+
+TEST_CASE("fp8 with block scales has the peak of fp8") {
+  Device device = plain();
+  device.peak[Precision::Fp8] = 200_TFLOPps;
+  CHECK(device.peak_of(Precision::Fp8Block) == 200_TFLOPps);
+  device.peak[Precision::Fp8Block] = 150_TFLOPps;
+  CHECK(device.peak_of(Precision::Fp8Block) == 150_TFLOPps);
+}
+
+TEST_CASE("attention ramps up once a kernel, and wide heads run slower") {
+  Device device = plain();
+  device.attention_forward = 0.5;
+  device.attention_wide_head = 0.8;
+  device.attention_ramp = 50_us;
+  Kernel kernel;
+  kernel.kind = KernelClass::Attention;
+  kernel.flop = 1_TFLOP;  // 20 ms at 50 TFLOP/s
+  for (const auto& [head, time] : {std::pair{64, 0.02}, std::pair{128, 0.02}, std::pair{192, 0.025}}) {
+    CAPTURE(head);
+    kernel.k = head;
+    CHECK(seconds(kernel, device) == doctest::Approx(time + 50e-6).epsilon(1e-12));
   }
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "sim/core/error.hpp"
@@ -88,6 +90,7 @@ class Lowerer {
   void lower_rank() {
     const auto r = static_cast<std::size_t>(rank_);
     role_ = {};
+    if (rank_ > 0) role_.program.reserve(out_.schedule.roles.back().program.size());  // ranks are much alike
     role_.name = fmt::format("pp{}", rank_);
     if (!in_.resident.empty()) role_.resident = in_.resident[r];
     block_end_.clear();
@@ -127,13 +130,13 @@ class Lowerer {
   }
 
   /// Ops of one stream follow each other anyway.
-  OpIndex issue(Op op) {
-    std::erase_if(op.after, [&](OpIndex earlier) {
-      const Op& one = role_.program[earlier.value()];
-      return one.stream == op.stream;
-    });
-    std::ranges::sort(op.after);
-    op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
+  OpIndex issue(Op op, std::span<const OpIndex> after) {
+    for (const OpIndex earlier : after)
+      if (role_.program[earlier.value()].stream != op.stream) op.after.push_back(earlier);
+    if (op.after.size() > 1) {
+      std::ranges::sort(op.after);
+      op.after.erase(std::unique(op.after.begin(), op.after.end()), op.after.end());
+    }
     role_.program.push_back(std::move(op));
     return OpIndex(role_.program.size() - 1);
   }
@@ -143,10 +146,9 @@ class Lowerer {
       const Transfer& transfer = transfers_[id];
       Op op;
       op.body = Receive{{axis_, transfer.from.rank}, in_.boundary, transfer.message, eager()};
-      op.stream = neighbour_stream("recv", transfer.from.rank);
+      op.stream = neighbour_stream(false, transfer.from.rank);
       op.tag = tag_of(transfer, "receive");
-      op.after = block_end_;
-      arrivals_[id] = issue(std::move(op));
+      arrivals_[id] = issue(std::move(op), block_end_);
       held_up_by_.push_back(arrivals_[id]);
     }
   }
@@ -160,7 +162,7 @@ class Lowerer {
     else
       for (const std::size_t id : needed_[r][block]) after.push_back(arrivals_[id]);
     held_up_by_.clear();
-    const std::vector<Step> steps = in_.steps(what);
+    const std::span<const Step> steps = in_.steps(what);
     SYNCLINE_CHECK(!steps.empty(), "a block has a step");
     // Compute ops follow each other by their stream; a collective at either end must be told to.
     if (!ends_in_compute_ || steps.front().stream != StepStream::Compute)
@@ -171,8 +173,8 @@ class Lowerer {
       return TagPlace{action.microbatch, chunk(chunks, action.stage)};
     };
     block_end_ = run_steps(steps, std::move(after), place);
-    ends_in_compute_ =
-        block_end_.size() == 1 && role_.program[block_end_.front().value()].stream == stream(StepStream::Compute);
+    ends_in_compute_ = block_end_.size() == 1 &&
+                       role_.program[block_end_.front().value()].stream == stream(StepStream::Compute);
     out_.first_op[r].push_back(OpIndex(first));
     out_.last_op[r].push_back(OpIndex(role_.program.size() - 1));
   }
@@ -184,7 +186,7 @@ class Lowerer {
   /// One after another, the first after `after`.
   /// @returns what has ended when all have
   template <class Place>
-  std::vector<OpIndex> run_steps(const std::vector<Step>& steps, std::vector<OpIndex> after,
+  std::vector<OpIndex> run_steps(std::span<const Step> steps, std::vector<OpIndex> after,
                                  const Place& place) {
     std::vector<OpIndex> beside;  // not awaited by the step that follows
     for (const Step& step : steps) {
@@ -196,14 +198,14 @@ class Lowerer {
       op.tag.microbatch = at.microbatch;
       op.tag.chunk = at.chunk;
       op.memory = step.memory;
-      op.after = after;
       if (step.needs >= 0) op.after.push_back(given_.at(step.needs));
-      const OpIndex index = issue(std::move(op));
+      const OpIndex index = issue(std::move(op), after);
       if (step.gives >= 0) given_[step.gives] = index;
       if (step.beside) {
         reductions_.push_back(index);
       } else if (step.awaited) {
-        after = std::exchange(beside, {});
+        after.swap(beside);
+        beside.clear();
         after.push_back(index);
       } else {
         beside.push_back(index);
@@ -218,10 +220,9 @@ class Lowerer {
       const Transfer& transfer = transfers_[id];
       Op op;
       op.body = Send{{axis_, transfer.to.rank}, in_.boundary, transfer.message, eager()};
-      op.stream = neighbour_stream("send", transfer.to.rank);
+      op.stream = neighbour_stream(true, transfer.to.rank);
       op.tag = tag_of(transfer, "send");
-      op.after = block_end_;
-      held_up_by_.push_back(issue(std::move(op)));
+      held_up_by_.push_back(issue(std::move(op), block_end_));
     }
   }
 
@@ -237,7 +238,7 @@ class Lowerer {
   void begin() {
     if (!in_.begin) return;
     for (const Step& step : in_.begin(rank_))
-      run_steps(std::vector<Step>{step}, {}, [](const Step&) { return TagPlace{}; });
+      run_steps({&step, 1}, {}, [](const Step&) { return TagPlace{}; });
   }
 
   void update() {
@@ -266,16 +267,22 @@ class Lowerer {
 
   StreamId stream(StepStream which) {
     static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp", "cp", "dp-gather",
-                                                                      "dp-reduce"};
-    return stream_named(Names[static_cast<std::size_t>(which)]);
+                                                                    "dp-reduce"};
+    std::optional<StreamId>& found = step_streams_[static_cast<std::size_t>(which)];
+    if (!found) found = stream_named(Names[static_cast<std::size_t>(which)]);
+    return *found;
   }
 
   /// One for each neighbour and direction: "pp-send-next", "pp-recv-prev", "pp-send+3" for ranks further off.
-  StreamId neighbour_stream(const char* direction, int peer) {
+  StreamId neighbour_stream(bool sends, int peer) {
     const int distance = (peer - rank_ + ranks()) % ranks();
-    if (distance == 1) return stream_named(fmt::format("pp-{}-next", direction));
-    if (distance == ranks() - 1) return stream_named(fmt::format("pp-{}-prev", direction));
-    return stream_named(fmt::format("pp-{}+{}", direction, distance));
+    const auto [found, first_time] = neighbour_streams_.try_emplace({distance, sends});
+    if (!first_time) return found->second;
+    const char* direction = sends ? "send" : "recv";
+    found->second = stream_named(distance == 1             ? fmt::format("pp-{}-next", direction)
+                                 : distance == ranks() - 1 ? fmt::format("pp-{}-prev", direction)
+                                                           : fmt::format("pp-{}+{}", direction, distance));
+    return found->second;
   }
 
   const Order& order_;
@@ -286,6 +293,8 @@ class Lowerer {
   std::vector<std::map<std::size_t, std::vector<int>>>
       complete_;  // by rank: stages, by the block that ends them
   Lowered out_;
+  std::array<std::optional<StreamId>, StepStreamCount> step_streams_{};
+  std::map<std::pair<int, bool>, StreamId> neighbour_streams_;  // by distance and direction
 
   // Of the rank being lowered.
   int rank_ = 0;

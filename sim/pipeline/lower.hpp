@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +33,8 @@ namespace syncline::pipeline {
 enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 [[nodiscard]] std::string_view name_of(TransferMode mode);  // "eager"
 
-/// Streams that steps run in; sends and receives have others. "compute", "tp", "cp", "dp-gather", "dp-reduce".
+/// Streams that steps run in; sends and receives have others. "compute", "tp", "cp", "dp-gather",
+/// "dp-reduce".
 enum class StepStream : std::uint8_t { Compute, Tensor, Context, Gather, Reduce };
 
 /// One op of a block. Steps of a block run one after another, whatever their streams, but for those that are
@@ -60,8 +62,8 @@ struct Lowering {
 
   /// What a pipeline rank does in the beginning, each step as soon as its stream allows. May be empty.
   std::function<std::vector<Step>(int rank)> begin{};
-  /// What a block does; at least one step.
-  std::function<std::vector<Step>(const Block&)> steps;
+  /// What a block does; at least one step. Valid until the next call.
+  std::function<std::span<const Step>(const Block&)> steps;
   /// What follows the last gradient of a stage's weights, beside compute or, unless `overlap_reduction`,
   /// after the last block of the rank. May be empty, as may the next.
   std::function<std::vector<Step>(int stage)> reduction;

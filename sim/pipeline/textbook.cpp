@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <span>
 
 #include "sim/pipeline/action_table.hpp"
 #include "sim/pipeline/lower.hpp"
@@ -22,7 +23,11 @@ class Textbook {
     lowering.boundary = boundary;
     lowering.costs = costs_;
     lowering.works = works();
-    lowering.steps = [this](const Block& block) { return std::vector<Step>{step(block)}; };
+    Step one;
+    lowering.steps = [this, &one](const Block& block) {
+      one = step(block);
+      return std::span<const Step>(&one, 1);
+    };
     return lower(order_, lowering);
   }
 

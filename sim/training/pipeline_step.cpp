@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -198,14 +199,14 @@ class PipelineStep {
 
   /// Of a fused block, the forward's before the backward's: what they communicate is not hidden by each
   /// other.
-  [[nodiscard]] Steps steps(const Block& block) {
+  [[nodiscard]] std::span<const Step> steps(const Block& block) {
     if (!block.fused) return steps_of(block.first);
-    Steps all = steps_of(block.first);
+    fused_ = steps_of(block.first);
     for (Step step : steps_of(block.second)) {
       step.of_second = true;
-      all.push_back(std::move(step));
+      fused_.push_back(std::move(step));
     }
-    return all;
+    return fused_;
   }
 
   const Steps& steps_of(const Action& action) {
@@ -405,6 +406,7 @@ class PipelineStep {
   bool copy_of_table_ = false;  // a tied table stands on two ranks,
   FamilyId table_ends_;         // ... these
   std::map<std::tuple<ActionKind, int, Turn>, Steps> steps_;
+  Steps fused_;  // of the last block that was
   std::vector<Steps> updates_;
 };
 

@@ -40,7 +40,9 @@ inline TrainingJob gpt(int tensor, int pipeline, int data, int microbatches) {
 inline Device device() {
   Device one;
   one.name = "round";
-  one.peak = {{Precision::Fp16, FlopPerSecond(100e12)}, {Precision::Fp32, FlopPerSecond(10e12)}};
+  one.peak = {{Precision::Fp16, FlopPerSecond(100e12)},
+              {Precision::Bf16, FlopPerSecond(100e12)},
+              {Precision::Fp32, FlopPerSecond(10e12)}};
   one.memory = Bytes(80e9);
   one.hbm_bandwidth = BytesPerSecond(1e12);
   return one;

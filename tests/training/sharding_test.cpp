@@ -184,6 +184,54 @@ TEST_SUITE("sharding: volume") {
     }
   }
 
+  TEST_CASE("tensor-parallel ranks send as many bytes a layer with sequence parallelism as without") {
+    // S = s·b·h·2 = 2 MiB. Without: 2 all-reduces forward, 2 backward. With: an all-gather and a
+    // reduce-scatter in place of each, and 2 all-gathers more for the gradients of the weights (Korthikanti
+    // et al., section 4.2.2).
+    constexpr double Mebi = 1048576;
+    for (const bool sequence_parallel : {false, true}) {
+      TrainingJob job = gpt(4, 1, 2, 1);
+      job.shape.recompute = Recompute::None;
+      job.shape.sequence_parallel = sequence_parallel;
+      const Schedule made = training_schedule(job, device());
+      double sent = 0, bytes = 0;
+      for (const Op* op : collectives(made, 0, "tp")) {
+        if (op->tag.layer < 0) continue;
+        const auto& one = std::get<Collective>(op->body);
+        bytes += one.bytes.si();
+        sent += one.bytes.si() * (one.kind == CollectiveKind::AllReduce ? 2 : 1);
+      }
+      CHECK(bytes == 8 * (sequence_parallel ? 10 : 4) * 2 * Mebi);
+      CHECK(sent == 8 * (sequence_parallel ? 10 : 8) * 2 * Mebi);
+    }
+  }
+
+  TEST_CASE("context-parallel ranks exchange keys and values, and reduce with the data-parallel ones") {
+    // 4 ranks of 256 tokens; k and v of a rank: 256 · 2 · 1024 · 2 bytes = 1 MiB, q and the output half of
+    // that each.
+    constexpr double Mebi = 1048576;
+    struct Row {
+      ContextExchange exchange;
+      double bytes;  // of a layer
+    };
+    for (const Row& row :
+         {Row{ContextExchange::Ring, 3 * 3 * 1 * Mebi},  // 3 passed on, backward twice as many
+          {ContextExchange::AllGather, 3 * 4 * Mebi},    // of all ranks: 2 gathers, their gradient
+          {ContextExchange::AllToAll, 2 * 2 * Mebi}}) {  // q, k, v, the output; and back
+      TrainingJob job = gpt(1, 1, 2, 1);
+      job.shape.recompute = Recompute::None;
+      job.shape.attention = AttentionKernels::Flash;
+      job.shape.context_parallel = 4;
+      job.shape.context_exchange = row.exchange;
+      const Schedule made = training_schedule(job, device());
+      CHECK(bytes_of(collectives(made, 0, "cp")).si() == 8 * row.bytes);
+      const auto reductions = collectives(made, 0, "dp-cp", CollectiveKind::AllReduce);
+      CHECK(bytes_of(reductions).si() == doctest::Approx(4 * parameter_count(job.model)));
+      CHECK(made.families[std::get<Collective>(reductions.front()->body).family.value()].group_count() == 1);
+      CHECK(made.job.tokens == 2 * 1024);
+    }
+  }
+
   TEST_CASE("frozen weights are not reduced, and have no optimizer") {
     for (const Kind& kind : Kinds)
       for (const int pipeline : {1, 2}) {
@@ -286,16 +334,24 @@ TEST_SUITE("sharding: memory") {
 
   TEST_CASE("every combination is sound, holds nothing negative, and ends with what is resident") {
     for (const Kind& kind : Kinds)
-      for (const auto& [tensor, context, pipeline, data] :
-           {std::array{1, 1, 1, 4}, {2, 1, 1, 2}, {2, 1, 2, 2}, {1, 1, 4, 2}, {2, 1, 4, 1}, {1, 1, 2, 4}})
+      for (const auto& [tensor, context, pipeline, data] : {std::array{1, 1, 1, 4},
+                                                            {2, 1, 1, 2},
+                                                            {2, 1, 2, 2},
+                                                            {1, 1, 4, 2},
+                                                            {2, 1, 4, 1},
+                                                            {1, 1, 2, 4},
+                                                            {1, 2, 1, 2},
+                                                            {2, 2, 2, 2},
+                                                            {1, 4, 1, 1}})
         for (const int group : {0, 2})
           for (const bool overlap : {true, false})
             for (const bool always : {false, true}) {
               const bool hybrid = group > 0;
-              if (hybrid && (kind.kind == DataSharding::Ddp || data < 4)) continue;
+              if (hybrid && (kind.kind == DataSharding::Ddp || data < 4 / context || context > 2)) continue;
               if (kind.kind == DataSharding::Zero2 && !always) continue;
               CAPTURE(kind.name);
               CAPTURE(tensor);
+              CAPTURE(context);
               CAPTURE(pipeline);
               CAPTURE(data);
               CAPTURE(group);
@@ -303,6 +359,8 @@ TEST_SUITE("sharding: memory") {
               CAPTURE(always);
               TrainingJob job = gpt(tensor, pipeline, data, 4);
               job.shape.context_parallel = context;
+              job.shape.context_exchange = overlap ? ContextExchange::Ring : ContextExchange::AllGather;
+              if (context > 1) job.shape.attention = AttentionKernels::Flash;
               job.shape.sequence_parallel = tensor > 1 && overlap;
               job.sharding.kind = kind.kind;
               job.sharding.group = group;

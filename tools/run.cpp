@@ -13,6 +13,7 @@
 #include "sim/report/pipeline_picture.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/timeline/trace.hpp"
+#include "sim/training/remedies.hpp"
 #include "tools/build_info.hpp"
 #include "tools/options.hpp"
 #include "tools/question.hpp"
@@ -72,6 +73,15 @@ void report_physics(const RunSummary& summary) {
   for (const Check& check : summary.checks)
     if (!check.violation.empty()) broken += fmt::format("\n  {}: {}", check.name, check.violation);
   SYNCLINE_CHECK(broken.empty(), "the result breaks a physics check:" + broken);
+}
+
+/// Of a training run that does not fit: what would.
+std::string way_out(const Question& question, const RunSummary& summary) {
+  const bool training = question.scenario && !question.scenario->textbook;
+  if (!training || !summary.memory || summary.memory->ranks_out_of_memory == 0) return "";
+  const TrainingJob& job = question.scenario->job;
+  const Device& device = question.cluster.device;
+  return "\n" + remedies_text(remedies(job, device), summary.memory->peak, device.memory);
 }
 
 std::string json_of(const std::vector<RunSummary>& runs) {
@@ -164,7 +174,7 @@ class Run : public Subcommand {
       write_trace(trace_, result.timeline);
       spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);
     }
-    if (!json_ && files_.size() == 1) fmt::print("{}", summary_table(summary));
+    if (!json_ && files_.size() == 1) fmt::print("{}{}", summary_table(summary), way_out(question, summary));
     if (gantt_) fmt::print("\n{}\n{}", summary.context.scenario, drawing(question, result.timeline));
     return summary;
   }

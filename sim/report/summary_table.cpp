@@ -104,6 +104,10 @@ std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
   if (memory.capacity) peak += fmt::format(" of {} ({})", to_text(*memory.capacity), percent(memory.peak / *memory.capacity));
   std::string text = heading(fmt::format("Peak memory: {} on rank {}", peak, memory.rank.value()));
   text += fmt::format("  reached at {}: {}\n", to_text(memory.peak_time), printable(memory.peak_op));
+  const Bytes reserve = memory.by_category[static_cast<std::size_t>(MemoryCategory::Reserve)];
+  if (reserve > Bytes(0))
+    text += fmt::format("  {} without the device's reserve, as PyTorch's max_memory_allocated counts\n",
+                        to_text(memory.peak - reserve));
   if (memory.ranks_out_of_memory > 0)
     text += fmt::format("  OUT OF MEMORY on {} of {} ranks, first on rank {}: {}\n", memory.ranks_out_of_memory, ranks,
                         memory.out_of_memory_rank.value(), printable(memory.out_of_memory_op));

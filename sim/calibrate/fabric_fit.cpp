@@ -260,7 +260,8 @@ double normalise(CollectiveFigures& figures, double ProtocolFigures::*share) {
 void round_times(CollectiveFigures& figures) {
   for (const auto list : AllLists) {
     for (ProtocolFigures& one : figures.*list)
-      for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between}) *time = Seconds(rounded(time->si() * 1e6) * 1e-6);  // as the reader makes them of "5.1us"
+      for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
+        *time = *time <= Seconds(LeastTime) ? Seconds(0) : Seconds(rounded(time->si() * 1e6) * 1e-6);
   }
   if (figures.node_limit) figures.node_limit = BytesPerSecond(rounded(figures.node_limit->si()));
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "sim/calibrate/fabric_fit.hpp"
 #include "sim/config/formats.hpp"
@@ -26,6 +27,26 @@ constexpr std::array<SizeClass, 4> SizeClasses{{{"below 64 KiB", 0, 65536},
                                                 {"1 MiB to 32 MiB", 1048576, 33554432},
                                                 {"32 MiB and more", 33554432, 1e30}}};
 constexpr double Large = 1048576;  // bytes: from here on bandwidth counts
+
+/// One line a protocol, in units that read well; the reader makes the same figures of it.
+std::string figures_text(const CollectiveFigures& figures) {
+  struct List {
+    std::string_view key;
+    const std::vector<ProtocolFigures>& protocols;
+  };
+  std::string text = "collectives:\n";
+  for (const List& list : {List{"ring", figures.ring}, {"tree", figures.tree}, {"in-network", figures.in_network},
+                           {"direct", figures.direct}, {"send", figures.send}}) {
+    if (!list.protocols.empty()) text += fmt::format("  {}:\n", list.key);
+    for (const ProtocolFigures& one : list.protocols)
+      text += fmt::format("    - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
+                          "share-inside: {:.4g}, share-between: {:.4g}}}\n",
+                          one.protocol, one.call.si() * 1e6, one.hop_inside.si() * 1e6, one.hop_between.si() * 1e6,
+                          one.share_inside, one.share_between);
+  }
+  if (figures.node_limit) text += fmt::format("  node-limit: {:.4g}GBps\n", figures.node_limit->si() / 1e9);
+  return text;
+}
 
 double error_of(const FabricFit& fit, std::size_t row) { return fit.predicted[row] / fit.rows[row].time - 1; }
 
@@ -106,7 +127,8 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
                         nodes == 1 ? "" : "s", count);
   }
   TopologySpec spec = fit.topology;
-  return text + to_yaml(write_fields(fields_of(spec)));
+  const CollectiveFigures figures = *std::exchange(spec.collectives, std::nullopt);
+  return text + to_yaml(write_fields(fields_of(spec))) + figures_text(figures);
 }
 
 }  // namespace syncline::calibrate

@@ -55,7 +55,8 @@ std::size_t srun_label(std::string_view text) {
   return i > digits && i < text.size() && text.substr(i, 2) == ": " ? i + 2 : 0;
 }
 
-/// Where a message of the library itself ("node1:25:25 [0] NCCL INFO ...") begins, or npos.
+/// Where a message of the library itself ("node1:25:25 [0] NCCL INFO ...") begins, or npos. A root of -1 before it, printed
+/// without a space between, is the row's.
 std::size_t library_message(std::string_view line) {
   std::size_t at = line.find(" NCCL ");
   if (at == std::string_view::npos) at = line.find(" RCCL ");
@@ -65,7 +66,7 @@ std::size_t library_message(std::string_view line) {
   std::size_t host = bracket;
   while (host > 0 && is_space(line[host - 1])) --host;
   while (host > 0 && !is_space(line[host - 1])) --host;
-  return host;
+  return line.substr(host, 2) == "-1" ? host + 2 : host;
 }
 
 /// The line without what launchers and Markdown put into it.

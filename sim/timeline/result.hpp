@@ -36,12 +36,12 @@ struct CollectiveChoice {
   Bytes bytes;
   std::size_t group_size = 0;
   Algorithm algorithm = Algorithm::Ring;
-  std::string protocol;            // as the topology's figures name it; empty where it has none
   int channels = 1;                // most of any group
   std::uint64_t count = 0;         // instances in the run, all groups together
   Bytes bytes_between_nodes;       // of one instance: the most of any group
   Bytes total_bytes_between_nodes; // of all instances
   std::size_t nodes_spanned = 0;   // by one group: the most
+  std::string protocol;            // as the topology's figures name it; empty where it has none
 };
 
 struct EngineStatistics {

@@ -25,6 +25,8 @@ constexpr std::chrono::seconds PatienceOfPeople{1};
 constexpr std::chrono::milliseconds BetweenLines{200};
 constexpr const char* ClearLine = "\r\x1b[K";
 
+bool errors_are_seen() { return isatty(STDERR_FILENO) != 0 && environment("TERM") != "dumb"; }
+
 }  // namespace
 
 Terminal standard_output() {
@@ -39,7 +41,7 @@ Terminal standard_output() {
 }
 
 ProgressLine::ProgressLine()
-    : terminal_(isatty(STDERR_FILENO) != 0 && environment("TERM") != "dumb"),
+    : terminal_(errors_are_seen()),
       next_(Clock::now() + PatienceOfPeople) {}
 
 ProgressLine::~ProgressLine() {
@@ -52,6 +54,31 @@ void ProgressLine::show(double simulated_seconds, std::uint64_t events) {
   shown_ = true;
   const std::string line =
       fmt::format("{}simulating: {}, {} events", ClearLine, to_text(Seconds(simulated_seconds)), events);
+  std::fputs(line.c_str(), stderr);
+}
+
+ProgressBar::ProgressBar(std::string items, std::size_t count)
+    : items_(std::move(items)),
+      count_(count),
+      terminal_(errors_are_seen()),
+      begin_(Clock::now()),
+      next_(begin_ + PatienceOfPeople) {}
+
+ProgressBar::~ProgressBar() {
+  if (shown_) std::fputs(ClearLine, stderr);
+}
+
+void ProgressBar::step() {
+  ++done_;
+  if (!terminal_ || Clock::now() < next_) return;
+  next_ = Clock::now() + BetweenLines;
+  shown_ = true;
+  constexpr std::size_t Width = 30;
+  const std::string full(Width * done_ / count_, '#');
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  const double rate = static_cast<double>(done_) / seconds;
+  const std::string line = fmt::format("{}[{:<{}}] {}/{} {}, {:.1f}/s, {:.0f} s left", ClearLine, full, Width, done_, count_,
+                                       items_, rate, static_cast<double>(count_ - done_) / rate);
   std::fputs(line.c_str(), stderr);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace syncline {
 
@@ -28,6 +30,25 @@ class ProgressLine {
   using Clock = std::chrono::steady_clock;
   bool terminal_, shown_ = false;
   Clock::time_point next_;  // not written before
+};
+
+/// A bar on stderr: how many of a number of items are done, how fast, and how long the rest takes; nothing where
+/// stderr is no terminal.
+class ProgressBar {
+ public:
+  ProgressBar(std::string items, std::size_t count);
+  ~ProgressBar();  // takes the bar away
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void step();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string items_;
+  std::size_t count_, done_ = 0;
+  bool terminal_, shown_ = false;
+  Clock::time_point begin_, next_;
 };
 
 }  // namespace syncline

@@ -1,0 +1,169 @@
+#include "tools/workers.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "sim/core/error.hpp"
+
+namespace syncline {
+namespace {
+
+[[noreturn]] void fail(const char* call) {
+  throw EnvironmentError(fmt::format("{} failed: {}", call, std::strerror(errno)));
+}
+
+bool write_all(int to, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t count = send(to, text.data() + at, text.size() - at, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+/// What arrives, up to the end of a line; empty when the other end is gone.
+std::string read_line(int from) {
+  std::string line;
+  while (line.empty() || line.back() != '\n') {
+    char buffer[4096];
+    const ssize_t count = recv(from, buffer, sizeof buffer, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return "";
+    line.append(buffer, static_cast<std::size_t>(count));
+  }
+  return line;
+}
+
+/// The kernel ends the process by SIGPROF when it has used so much processor time from now on.
+void limit_processor_time(std::chrono::seconds limit) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(limit.count());
+  setitimer(ITIMER_PROF, &timer, nullptr);
+}
+
+struct Worker {
+  pid_t process = -1;
+  int channel = -1;
+  std::size_t item = 0;
+};
+
+class Pool {
+ public:
+  Pool(std::size_t items, const WorkerOptions& options, const WorkerCalls& calls)
+      : items_(items), options_(options), calls_(calls) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    for (const Worker& worker : workers_) {
+      close(worker.channel);
+      kill(worker.process, SIGKILL);
+      waitpid(worker.process, nullptr, 0);
+    }
+  }
+
+  void run() {
+    const auto wanted = std::min(items_, static_cast<std::size_t>(std::max(1, options_.processes)));
+    while (workers_.size() < wanted) start();
+    while (!workers_.empty()) serve();
+  }
+
+ private:
+  /// A worker with the next item.
+  void start() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
+    std::fflush(nullptr);  // nothing may be written twice
+    const pid_t process = fork();
+    if (process < 0) fail("fork");
+    if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(ends[0]);
+      for (const Worker& other : workers_) close(other.channel);
+      labour(ends[1]);
+    }
+    close(ends[1]);
+    workers_.push_back({process, ends[0], 0});
+    give_next(workers_.size() - 1);
+  }
+
+  /// The life of a worker.
+  [[noreturn]] void labour(int channel) const {
+    for (std::string line = read_line(channel); !line.empty(); line = read_line(channel)) {
+      limit_processor_time(options_.limit);
+      std::string answer;
+      try {
+        answer = calls_.work(std::stoul(line));
+      } catch (...) {
+        _exit(1);
+      }
+      if (!write_all(channel, answer)) break;
+    }
+    _exit(0);
+  }
+
+  void give_next(std::size_t at) {
+    if (next_ == items_) return static_cast<void>(retire(at));
+    workers_[at].item = next_++;
+    static_cast<void>(write_all(workers_[at].channel, fmt::format("{}\n", workers_[at].item)));
+  }
+
+  int retire(std::size_t at) {
+    const Worker worker = workers_[at];
+    workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(at));
+    close(worker.channel);
+    int status = 0;
+    while (waitpid(worker.process, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+  /// Waits for one worker or more to answer.
+  void serve() {
+    std::vector<pollfd> waiting;
+    for (const Worker& worker : workers_) waiting.push_back({worker.channel, POLLIN, 0});
+    if (poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) fail("poll");
+    for (std::size_t i = waiting.size(); i-- > 0;)
+      if (waiting[i].revents != 0) answered(i);
+  }
+
+  void answered(std::size_t at) {
+    const std::size_t item = workers_[at].item;
+    const std::string line = read_line(workers_[at].channel);
+    if (!line.empty()) {
+      calls_.done(item, line);
+      return give_next(at);
+    }
+    const int status = retire(at);
+    const bool out_of_time = WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF;
+    calls_.lost(item, out_of_time,
+                WIFSIGNALED(status) ? fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
+                                    : fmt::format("exit code {}", WEXITSTATUS(status)));
+    if (next_ < items_) start();
+  }
+
+  std::size_t items_, next_ = 0;
+  const WorkerOptions& options_;
+  const WorkerCalls& calls_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+void work_through(std::size_t items, const WorkerOptions& options, const WorkerCalls& calls) {
+  Pool(items, options, calls).run();
+}
+
+}  // namespace syncline

@@ -178,15 +178,15 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
 
 void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   const TrainingJob& job = scenario.job;
-  if (job.pipelined()) {
+  const auto reason = job.pipelined() ? pipeline_refusal(job) : std::nullopt;
+  if (reason) {
     TrainingJob even = job;
     even.pipeline.split = StageSplit::Even;
-    if (const auto reason = pipeline_refusal(even))
+    if (const auto of_counts = pipeline_refusal(even))
       return errors.add(
           place_of(root, root.find("pipeline") != nullptr ? "pipeline.schedule" : "parallel.pp"),
-          in_keys(*reason, Keys));
-    if (const auto reason = pipeline_refusal(job))
-      return errors.add(place_of(root, "pipeline.split"), fmt::format("\"pipeline.split\" {}", *reason));
+          in_keys(*of_counts, Keys));
+    return errors.add(place_of(root, "pipeline.split"), fmt::format("\"pipeline.split\" {}", *reason));
   }
   const double ops = ops_of(job);
   if (ops > MostOps)

@@ -126,7 +126,7 @@ std::optional<std::string> pipeline_refusal(const TrainingJob& job) {
   request.memory_limit = options.memory_limit;
   if (const auto reason = refusal(generator, request)) return reason;
   const int stages = stages_of(job);
-  if (stages > job.model.layers)
+  if (stages > job.model.layers && options.split != StageSplit::Listed)
     return fmt::format("{} has {} virtual stages, more than the model has layers ({})", options.schedule,
                        stages, job.model.layers);
   if (options.split != StageSplit::Listed) return std::nullopt;

@@ -41,7 +41,7 @@ struct CollectiveChoice {
   Bytes bytes_between_nodes;       // of one instance: the most of any group
   Bytes total_bytes_between_nodes; // of all instances
   std::size_t nodes_spanned = 0;   // by one group: the most
-  std::string protocol;            // as the topology's figures name it; empty where it has none
+  std::string protocol{};          // as the topology's figures name it; empty where it has none
 };
 
 struct EngineStatistics {

@@ -22,6 +22,8 @@ struct RunOptions {
   /// The lowest rank of each role plays for all of its ranks (sim/schedule/fold.hpp has the conditions). Needs
   /// aggregate detail.
   bool fold = false;
+  /// Without it the result's timeline is empty, and its metrics unknown: for those who want step time and memory only.
+  bool timeline = true;
   /// Called now and then while the fluid network runs. It must not change the run.
   std::function<void(double simulated_seconds, std::uint64_t events)> progress = {};
 };

@@ -1,6 +1,7 @@
 #include "backends/replay/program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace syncline {
 namespace {
@@ -23,6 +24,22 @@ std::uint32_t channel_of(FamilyId family, StreamId stream, std::vector<Channel>&
   return static_cast<std::uint32_t>(channels.size() - 1);
 }
 
+// Turns round who stands after whom.
+void find_followers(const std::vector<Op>& ops, Program& program) {
+  std::vector<std::uint32_t> count(ops.size() + 1, 0);
+  for (const Op& op : ops)
+    for (const OpIndex earlier : op.after) ++count[earlier.value()];
+  std::uint32_t first = 0;
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    program.ops[i].waits = static_cast<std::uint32_t>(ops[i].after.size());
+    program.ops[i].first_follower = first;
+    first += std::exchange(count[i], first);
+  }
+  program.followers.resize(first);
+  for (std::uint32_t i = 0; i < ops.size(); ++i)
+    for (const OpIndex earlier : ops[i].after) program.followers[count[earlier.value()]++] = i;
+}
+
 }  // namespace
 
 Seconds WorkCost::host_bound(double speed_factor) const {
@@ -39,6 +56,7 @@ CompiledSchedule compile(const Schedule& schedule, const Device& device) {
     Program& program = compiled.programs.emplace_back();
     program.role = &role;
     program.stream_ops.resize(schedule.streams.size());
+    program.ops.reserve(role.program.size());
     Seconds clock;  // of the host, since its segment began
     std::uint32_t segment = 0;
     for (std::uint32_t i = 0; i < role.program.size(); ++i) {
@@ -56,6 +74,7 @@ CompiledSchedule compile(const Schedule& schedule, const Device& device) {
         continue;
       }
       out.issued = clock + device.launch;
+      out.stream = op.stream.value();
       program.stream_ops[op.stream.value()].push_back(i);
       if (const auto* compute = std::get_if<Compute>(&op.body)) {
         out.work = compute->work;
@@ -67,6 +86,7 @@ CompiledSchedule compile(const Schedule& schedule, const Device& device) {
       }
     }
     program.segments = segment + 1;
+    find_followers(role.program, program);
   }
   return compiled;
 }

@@ -21,13 +21,21 @@ namespace {
 constexpr std::uint32_t NoOp = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t StreamBits = 8;
 
+// Streams by their bits; the last bit is that of all beyond it.
+using StreamSet = std::uint64_t;
+constexpr StreamSet AllStreams = ~StreamSet{0};
+constexpr StreamSet only(std::uint32_t stream) {
+  return StreamSet{1} << std::min(stream, 63U);
+}
+
 // An op whose issue is nearer than this is issued: the rounding of a sum of launches.
 constexpr Seconds IssueSlack{1e-12};
 
 // Those who are played are known by their seat: their position in Cast::played.
 class Replay : public NetworkListener {
  public:
-  Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail, Network& network);
+  Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail, Network& network,
+         bool timeline);
   RunResult run();
   void on_done(Token token) override;
 
@@ -112,7 +120,8 @@ class Replay : public NetworkListener {
   void gather_groups();
   void prepare_folded();
   void advance_host(std::uint32_t seat);
-  void try_streams(std::uint32_t seat);
+  StreamSet end_waits(std::uint32_t seat, std::uint32_t op);
+  void try_streams(std::uint32_t seat, StreamSet streams);
   void try_start(std::uint32_t seat, std::uint32_t index);
   void end_op(std::uint32_t seat, std::uint32_t index);
 
@@ -136,6 +145,7 @@ class Replay : public NetworkListener {
   const Schedule& schedule_;
   const Cluster& cluster_;
   const Cast& cast_;
+  const bool keeps_timeline_;
   Network& network_;
   CompiledSchedule compiled_;
   BundleBook book_;  // of a folded run
@@ -146,6 +156,7 @@ class Replay : public NetworkListener {
   std::vector<Seat> seats_;
   std::vector<Stream> streams_;  // [seat][stream]
   std::vector<Seconds> segment_starts_;
+  std::vector<std::uint32_t> waits_;          // as spans: ops that it stands after and that have not ended
   std::vector<std::uint8_t> ended_;           // as spans
   std::vector<std::size_t> first_gathering_;  // by channel; then by group
   std::vector<Gathering> gatherings_;
@@ -157,10 +168,11 @@ class Replay : public NetworkListener {
 };
 
 Replay::Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail,
-               Network& network)
+               Network& network, bool timeline)
     : schedule_(schedule),
       cluster_(cluster),
       cast_(cast),
+      keeps_timeline_(timeline),
       network_(network),
       compiled_(compile(schedule, cluster.device)),
       book_(cluster.topology),
@@ -173,7 +185,7 @@ Replay::Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cas
   SYNCLINE_CHECK(stream_count_ < (1U << StreamBits), "too many streams");
   SYNCLINE_CHECK(cast.seats() <= Event::LargestA, "too many ranks");
   take_seats();
-  lay_out_timeline();
+  if (keeps_timeline_) lay_out_timeline();
   gather_groups();
   if (cast.folded()) prepare_folded();
 }
@@ -196,6 +208,9 @@ void Replay::take_seats() {
     seats_[cast_.seat_of[speed.rank.value()]].speed = speed.factor;
   segment_starts_.resize(segments);
   ended_.resize(spans);
+  waits_.reserve(spans);
+  for (const Seat& seat : seats_)
+    for (const ProgramOp& op : seat.program->ops) waits_.push_back(op.waits);
   result_.timeline.spans.resize(spans);
 }
 
@@ -250,7 +265,7 @@ RunResult Replay::run() {
   for (std::uint32_t seat = 0; seat < seats_.size(); ++seat) memory_.hold(seat, program(seat).role->resident);
   for (std::uint32_t seat = 0; seat < seats_.size(); ++seat) {
     advance_host(seat);
-    try_streams(seat);
+    try_streams(seat, AllStreams);
   }
   network_.run(*this);
   check_all_ended();
@@ -264,6 +279,7 @@ RunResult Replay::run() {
     }
     result_.step_time = last - first;
   }
+  if (!keeps_timeline_) result_.timeline = {};
   const std::vector<RankMemory> memory = std::move(memory_).report();
   for (const std::uint32_t seat : cast_.seat_of) {
     result_.memory.push_back(memory[seat]);
@@ -327,11 +343,22 @@ void Replay::advance_host(std::uint32_t seat) {
       segment_start(seat, op.segment + 1) = host.end;
     }
     ended(seat, index) = 1;
+    end_waits(seat, index);
   }
 }
 
-void Replay::try_streams(std::uint32_t seat) {
-  for (std::uint32_t index = 0; index < stream_count_; ++index) try_start(seat, index);
+// An op has ended: returns the streams of those that stand after nothing else.
+StreamSet Replay::end_waits(std::uint32_t seat, std::uint32_t op) {
+  StreamSet free = 0;
+  const Program& role = program(seat);
+  for (const std::uint32_t follower : role.followers_of(op))
+    if (--waits_[seats_[seat].first_span + follower] == 0) free |= only(role.ops[follower].stream);
+  return free;
+}
+
+void Replay::try_streams(std::uint32_t seat, StreamSet streams) {
+  for (std::uint32_t index = 0; index < stream_count_; ++index)
+    if ((streams & only(index)) != 0) try_start(seat, index);
 }
 
 // Starts the next op of a stream if it is issued and all it waits for is over.
@@ -341,10 +368,7 @@ void Replay::try_start(std::uint32_t seat, std::uint32_t index) {
   const std::vector<std::uint32_t>& list = role.stream_ops[index];
   if (state.running || state.next == list.size()) return;
   const std::uint32_t op_index = list[state.next];
-  if (op_index >= seats_[seat].program_counter) return;
-  const Op& op = role.role->program[op_index];
-  for (const OpIndex before : op.after)
-    if (!ended(seat, before.value())) return;
+  if (op_index >= seats_[seat].program_counter || waits_[seats_[seat].first_span + op_index] > 0) return;
   const ProgramOp& cost = role.ops[op_index];
   const Seconds issued = segment_start(seat, cost.segment) + cost.issued;
   if (issued > network_.now() + IssueSlack) {
@@ -353,6 +377,7 @@ void Replay::try_start(std::uint32_t seat, std::uint32_t index) {
     network_.delay(issued - network_.now(), Event{EventKind::StreamWake, seat, index}.token());
     return;
   }
+  const Op& op = role.role->program[op_index];
   state.running = true;
   Span& started = span(seat, op_index);
   started.start = started.transfer = network_.now();
@@ -371,11 +396,13 @@ void Replay::end_op(std::uint32_t seat, std::uint32_t index) {
   ++state.generation;
   ++state.next;
   if (op.communicates()) change_resident(seat, -1);
+  StreamSet free = only(index) | end_waits(seat, op_index);
   if (seats_[seat].waiting_for == op_index) {
     seats_[seat].waiting_for = NoOp;
     advance_host(seat);
+    free = AllStreams;
   }
-  try_streams(seat);
+  try_streams(seat, free);
 }
 
 void Replay::begin(std::uint32_t seat, std::uint32_t index, const Compute&) {
@@ -515,13 +542,13 @@ void Replay::check_all_ended() const {
 }  // namespace
 
 RunResult replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail,
-                 Network& network) {
+                 Network& network, bool timeline) {
   if (cluster.placement.size() < schedule.world_size())
     throw std::invalid_argument(
         fmt::format("the schedule has {} ranks but only {} are placed on accelerators", schedule.world_size(),
                     cluster.placement.size()));
   SYNCLINE_CHECK(!cast.folded() || detail == Detail::Aggregate, "ranks are folded in aggregate detail only");
-  return Replay(schedule, cluster, cast, detail, network).run();
+  return Replay(schedule, cluster, cast, detail, network, timeline).run();
 }
 
 RunResult replay(const Schedule& schedule, const Cluster& cluster, Detail detail, Network& network) {

@@ -9,12 +9,13 @@
 namespace syncline {
 
 /// @param cast     who is played; in aggregate detail only, unless everybody is
+/// @param timeline  false: the result's is left empty
 /// @param network  with the capacities of the cluster's links; its clock at 0
 /// @returns everything but engine.name and engine.wall_s
 /// @throws std::invalid_argument  more ranks than places, or a kernel the device has no figure for
 /// @throws std::logic_error       the schedule came to a halt, which check_schedule() should have foreseen
 [[nodiscard]] RunResult replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast,
-                               Detail detail, Network& network);
+                               Detail detail, Network& network, bool timeline = true);
 /// Everybody is played.
 [[nodiscard]] RunResult replay(const Schedule& schedule, const Cluster& cluster, Detail detail,
                                Network& network);

@@ -25,11 +25,14 @@ class SimgridBackend : public Backend {
     const Cast cast = options.fold ? one_a_role(schedule) : everybody(schedule);
     const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
     std::unique_ptr<Network> network;
-    if (native) network = std::make_unique<simgrid_backend::NativeNetwork>(capacities);
-    else network = std::make_unique<simgrid_backend::FluidNetwork>(capacities, options.progress);
-    RunResult result = replay(schedule, cluster, cast, options.detail, *network);
-    result.engine.name = fmt::format("{}, {} network, {} detail", simgrid_version(), native ? "native" : "fluid",
-                                     options.detail == Detail::Full ? "full" : "aggregate");
+    if (native)
+      network = std::make_unique<simgrid_backend::NativeNetwork>(capacities);
+    else
+      network = std::make_unique<simgrid_backend::FluidNetwork>(capacities, options.progress);
+    RunResult result = replay(schedule, cluster, cast, options.detail, *network, options.timeline);
+    result.engine.name =
+        fmt::format("{}, {} network, {} detail", simgrid_version(), native ? "native" : "fluid",
+                    options.detail == Detail::Full ? "full" : "aggregate");
     result.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
   }
@@ -37,8 +40,12 @@ class SimgridBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_simgrid_backend() { return std::make_unique<SimgridBackend>(); }
+std::unique_ptr<Backend> make_simgrid_backend() {
+  return std::make_unique<SimgridBackend>();
+}
 
-std::string simgrid_version() { return simgrid_backend::simgrid_version(); }
+std::string simgrid_version() {
+  return simgrid_backend::simgrid_version();
+}
 
 }  // namespace syncline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 
 #include "sim/core/units.hpp"
 #include "sim/schedule/check_parts.hpp"
@@ -283,9 +284,20 @@ Tables::Tables(const Schedule& schedule) {
   for (RoleTables& role : roles) role.queue_ops.resize(queues.size());
 }
 
+namespace {
+
+Cast folded_if_possible(const Schedule& schedule) {
+  try {
+    return one_a_role(schedule);
+  } catch (const std::invalid_argument&) {
+    return everybody(schedule);
+  }
+}
+
+}  // namespace
 }  // namespace check
 
-std::vector<std::string> check_schedule(const Schedule& schedule) {
+std::vector<std::string> check_schedule(const Schedule& schedule, bool fold) {
   using namespace check;
   Findings findings;
   check_shape(schedule, findings);
@@ -294,9 +306,10 @@ std::vector<std::string> check_schedule(const Schedule& schedule) {
   check_membership(schedule, tables, findings);
   if (!findings.empty()) return std::move(findings).take();
   check_collectives(schedule, tables, findings);
-  const Pairing pairing = pair_transfers(schedule, tables, findings);
+  const Cast cast = fold ? folded_if_possible(schedule) : everybody(schedule);
+  const Pairing pairing = pair_transfers(schedule, tables, cast, findings);
   if (!findings.empty()) return std::move(findings).take();
-  check_progress(schedule, tables, pairing, findings);
+  check_progress(schedule, tables, pairing, cast, findings);
   return std::move(findings).take();
 }
 

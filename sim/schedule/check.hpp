@@ -14,6 +14,7 @@ namespace syncline {
 /// - members of a group issue the same collectives of that family in the same order with the same bytes, per stream;
 /// - no deadlock: the streams, `after`, host waits and rendezvous are played through without times; when no op can
 ///   move, the report says who waits for whom, in order, round the cycle.
-[[nodiscard]] std::vector<std::string> check_schedule(const Schedule& schedule);
+/// @param fold  where one rank can stand for all of its role (fold.hpp), only those are followed: the others do alike
+[[nodiscard]] std::vector<std::string> check_schedule(const Schedule& schedule, bool fold = false);
 
 }  // namespace syncline

@@ -118,14 +118,15 @@ struct Traffic {
 
 class Pairer {
  public:
-  Pairer(const Schedule& schedule, const Tables& tables, Findings& findings)
-      : schedule_(schedule), tables_(tables), findings_(findings) {}
+  Pairer(const Schedule& schedule, const Tables& tables, const Cast& cast, Findings& findings)
+      : schedule_(schedule), tables_(tables), cast_(cast), findings_(findings) {}
 
   Pairing pair() && {
     std::size_t transfers = 0;
-    for (std::size_t rank = 0; rank < schedule_.world_size(); ++rank) {
-      pairing_.first.push_back(transfers);
-      transfers += role_of(rank).transfers.size();
+    pairing_.first.resize(schedule_.world_size());
+    for (const RankId rank : cast_.played) {
+      pairing_.first[rank.value()] = transfers;
+      transfers += role_of(rank.value()).transfers.size();
     }
     pairing_.partner_op.resize(transfers);
     each_transfer([&](std::size_t channel, std::size_t, bool is_send) {
@@ -155,7 +156,8 @@ class Pairer {
   template <class Visit>
   void each_transfer(Visit visit) {
     std::vector<std::uint32_t> sends, receives;  // channel by endpoint
-    for (std::uint32_t rank = 0; rank < schedule_.world_size(); ++rank) {
+    for (const RankId played : cast_.played) {
+      const std::uint32_t rank = played.value();
       const RoleTables& role = role_of(rank);
       if (role.transfers.empty()) continue;
       sends.clear();
@@ -258,6 +260,7 @@ class Pairer {
 
   const Schedule& schedule_;
   const Tables& tables_;
+  const Cast& cast_;
   Findings& findings_;
   Pairing pairing_;
   std::unordered_map<Channel, std::uint32_t, ChannelHash> numbers_;  // looked up only, never walked
@@ -312,8 +315,8 @@ void check_collectives(const Schedule& schedule, const Tables& tables, Findings&
   for (std::uint32_t queue = 0; queue < tables.queues.size(); ++queue) check.check_queue(queue);
 }
 
-Pairing pair_transfers(const Schedule& schedule, const Tables& tables, Findings& findings) {
-  return Pairer(schedule, tables, findings).pair();
+Pairing pair_transfers(const Schedule& schedule, const Tables& tables, const Cast& cast, Findings& findings) {
+  return Pairer(schedule, tables, cast, findings).pair();
 }
 
 }  // namespace syncline::check

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/schedule/fold.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace syncline::check {
@@ -62,7 +63,7 @@ struct Tables {
 
 /// Which op of the peer each send and receive meets.
 struct Pairing {
-  std::vector<std::size_t> first;  // by rank: where its transfers begin in `partner_op`
+  std::vector<std::size_t> first;  // by rank that plays: where its transfers begin in `partner_op`
   std::vector<std::uint32_t> partner_op;
 };
 
@@ -71,8 +72,10 @@ void check_shape(const Schedule& schedule, Findings& findings);
 /// Every collective's rank has a group; nobody sends to itself.
 void check_membership(const Schedule& schedule, const Tables& tables, Findings& findings);
 void check_collectives(const Schedule& schedule, const Tables& tables, Findings& findings);
-[[nodiscard]] Pairing pair_transfers(const Schedule& schedule, const Tables& tables, Findings& findings);
-void check_progress(const Schedule& schedule, const Tables& tables, const Pairing& pairing,
+// Of those who play.
+[[nodiscard]] Pairing pair_transfers(const Schedule& schedule, const Tables& tables, const Cast& cast,
+                                     Findings& findings);
+void check_progress(const Schedule& schedule, const Tables& tables, const Pairing& pairing, const Cast& cast,
                     Findings& findings);
 
 /// `op 7 ("F microbatch 1") of role "stage 0"`

@@ -83,23 +83,23 @@ Part make_part(const std::vector<Op>& program, std::size_t streams) {
 /// ends.
 class Play {
  public:
-  Play(const Schedule& schedule, const Tables& tables, const Pairing& pairing)
-      : schedule_(schedule), tables_(tables), pairing_(pairing) {
+  Play(const Schedule& schedule, const Tables& tables, const Pairing& pairing, const Cast& cast)
+      : schedule_(schedule), tables_(tables), pairing_(pairing), cast_(cast), first_(schedule.world_size()) {
     for (const Role& role : schedule.roles)
       parts_.push_back(make_part(role.program, schedule.streams.size()));
-    for (std::size_t rank = 0; rank < schedule.world_size(); ++rank) {
-      first_.push_back(waits_.size());
-      const std::vector<std::uint32_t>& waits = part(rank).waits;
+    for (const RankId rank : cast.played) {
+      first_[rank.value()] = waits_.size();
+      const std::vector<std::uint32_t>& waits = part(rank.value()).waits;
       waits_.insert(waits_.end(), waits.begin(), waits.end());
     }
     number_joins();
   }
 
   void run() {
-    for (std::uint32_t rank = 0; rank < schedule_.world_size(); ++rank) {
-      const std::vector<std::uint32_t>& waits = part(rank).waits;
+    for (const RankId rank : cast_.played) {
+      const std::vector<std::uint32_t>& waits = part(rank.value()).waits;
       for (std::uint32_t op = 0; op < waits.size(); ++op)
-        if (waits[op] == 0) start({rank, op});
+        if (waits[op] == 0) start({rank.value(), op});
       drain();
     }
   }
@@ -112,6 +112,10 @@ class Play {
   struct Instance {
     std::uint32_t rank, op;
     friend auto operator<=>(const Instance&, const Instance&) = default;
+  };
+  struct Gathering {                   // the members of a group who play
+    std::size_t first_join = 0;        // in joined_, of the collectives of a queue
+    std::size_t first = 0, count = 0;  // in players_
   };
   struct Wait {  // one step of the diagnosis
     Instance waiting, awaited;
@@ -150,24 +154,34 @@ class Play {
     std::size_t count = 0;
     for (std::uint32_t queue = 0; queue < tables_.queues.size(); ++queue) {
       const GroupFamily& family = family_of(queue);
-      std::vector<std::size_t>& joins = first_join_.emplace_back();
+      std::vector<Gathering>& gatherings = gatherings_.emplace_back();
       for (std::size_t g = 0; g < family.group_count(); ++g) {
-        joins.push_back(count);
-        count += role(family.members(GroupId(g)).front().value()).queue_ops[queue].size();
+        Gathering& gathering = gatherings.emplace_back();
+        gathering.first_join = count;
+        gathering.first = players_.size();
+        for (const RankId member : family.members(GroupId(g)))
+          if (cast_.plays(member)) players_.push_back(member.value());
+        gathering.count = players_.size() - gathering.first;
+        if (gathering.count > 0) count += role(players_.back()).queue_ops[queue].size();
       }
     }
     joined_.resize(count);
   }
 
+  [[nodiscard]] const Gathering& gathering_of(std::uint32_t queue, std::uint32_t rank) const {
+    return gatherings_[queue][family_of(queue).group_of(RankId(rank)).value()];
+  }
+  [[nodiscard]] std::span<const std::uint32_t> players_of(const Gathering& gathering) const {
+    return std::span(players_).subspan(gathering.first, gathering.count);
+  }
+
   void join(Instance at) {
     const RoleTables& tables = role(at.rank);
     const std::uint32_t queue = tables.queue[at.op], position = tables.position[at.op];
-    const GroupFamily& family = family_of(queue);
-    const GroupId group = family.group_of(RankId(at.rank));
-    const auto members = family.members(group);
-    if (++joined_[first_join_[queue][group.value()] + position] < members.size()) return;
-    for (const RankId member : members)
-      end({member.value(), role(member.value()).queue_ops[queue][position]});
+    const Gathering& gathering = gathering_of(queue, at.rank);
+    if (++joined_[gathering.first_join + position] < gathering.count) return;
+    for (const std::uint32_t player : players_of(gathering))
+      end({player, role(player).queue_ops[queue][position]});
   }
 
   // --- the play ----------------------------------------------------------------------------------
@@ -230,20 +244,24 @@ class Play {
   const Schedule& schedule_;
   const Tables& tables_;
   const Pairing& pairing_;
+  const Cast& cast_;
   std::vector<Part> parts_;           // by role
-  std::vector<std::size_t> first_;    // by rank: where its ops begin in waits_
-  std::vector<std::uint32_t> waits_;  // by op of each rank: how many it still waits for; Started, Ended
-  std::vector<std::vector<std::size_t>> first_join_;  // by queue and group
-  std::vector<std::uint32_t> joined_;                 // members that have reached each collective
-  std::vector<Instance> ended_;                       // whose followers have not been told
+  std::vector<std::size_t> first_;    // by rank that plays: where its ops begin in waits_
+  std::vector<std::uint32_t> waits_;  // by op of each of them: how many it still waits for; Started, Ended
+  std::vector<std::vector<Gathering>> gatherings_;  // by queue and group
+  std::vector<std::uint32_t> players_;              // ranks, group after group
+  std::vector<std::uint32_t> joined_;               // members that have reached each collective
+  std::vector<Instance> ended_;                     // whose followers have not been told
   std::size_t ended_count_ = 0;
 };
 
 Play::Instance Play::first_stuck() const {
   Instance at{0, 0};
-  for (; at.rank < schedule_.world_size(); ++at.rank)
+  for (const RankId rank : cast_.played) {
+    at.rank = rank.value();
     for (at.op = 0; at.op < part(at.rank).waits.size(); ++at.op)
       if (!ended(at)) return at;
+  }
   return at;
 }
 
@@ -271,9 +289,8 @@ Play::Wait Play::wait_for_others(Instance at) const {
   }
   const RoleTables& tables = role(at.rank);
   const std::uint32_t queue = tables.queue[at.op], position = tables.position[at.op];
-  const GroupFamily& family = family_of(queue);
-  for (const RankId member : family.members(family.group_of(RankId(at.rank)))) {
-    const Instance other{member.value(), role(member.value()).queue_ops[queue][position]};
+  for (const std::uint32_t player : players_of(gathering_of(queue, at.rank))) {
+    const Instance other{player, role(player).queue_ops[queue][position]};
     if (!started(other)) return {at, other, fmt::format("waits for rank {} to join", other.rank)};
   }
   return {at, at, "waits for nobody"};  // not reached: the last to join ends it
@@ -331,9 +348,9 @@ std::string Play::diagnosis() const {
 
 }  // namespace
 
-void check_progress(const Schedule& schedule, const Tables& tables, const Pairing& pairing,
+void check_progress(const Schedule& schedule, const Tables& tables, const Pairing& pairing, const Cast& cast,
                     Findings& findings) {
-  Play play(schedule, tables, pairing);
+  Play play(schedule, tables, pairing, cast);
   play.run();
   if (!play.complete()) findings.add([&] { return play.diagnosis(); });
 }

@@ -94,12 +94,24 @@ class Check {
           "\"{}\"",
           model.value(), name, models_peer.value(), player(models_peer).value(), role_name(models_peer)));
     for (const RankId rank : ranks) {
+      check_place(rank, model, peer.axis);
       const RankId other = schedule_.peer(rank, peer);
       if (player(other) != models_peer)
         refuse(fmt::format(
             "rank {} exchanges with role \"{}\", but rank {}, which stands for it, with role \"{}\"",
             rank.value(), role_name(other), model.value(), role_name(models_peer)));
     }
+  }
+
+  /// Else two ranks of a role could have one peer.
+  void check_place(RankId rank, RankId model, int axis) const {
+    if (axis < 0) return;
+    const Mesh& mesh = schedule_.meshes.front();
+    const int own = mesh.coordinate(rank, axis), models = mesh.coordinate(model, axis);
+    if (own != models)
+      refuse(fmt::format(
+          "rank {} exchanges along axis \"{}\" from {}, but rank {}, which stands for it, from {}",
+          rank.value(), mesh.axes()[static_cast<std::size_t>(axis)].name, own, model.value(), models));
   }
 
   const Schedule& schedule_;

@@ -27,10 +27,13 @@ struct Cast {
 /// - all groups of a family that hold ranks of a role hold the same roles in the same order, and those who
 /// play for
 ///   roles that meet in a group are in one group;
-/// - a rank's peers play the roles that its player's peers play, and those peers are players themselves.
+/// - ranks of a role exchange along an axis from the same place on it, with ranks of the same role, and
+/// players with
+///   players.
 /// Whether the ranks of a role also stand alike on the fabric is not asked: where they do not, times are
 /// near.
-/// @pre check_schedule() finds nothing wrong
+/// Then a schedule that is sound for those who play is sound for all.
+/// @pre ids are in range, and the ranks of a role are in a group of every family whose collectives it issues
 /// @throws std::invalid_argument  naming the first condition that does not hold
 [[nodiscard]] Cast one_a_role(const Schedule& schedule);
 

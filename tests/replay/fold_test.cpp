@@ -154,6 +154,7 @@ struct Agreement {
 
 void check_agreement(const Schedule& schedule, const Cluster& cluster, Agreement agreement) {
   REQUIRE(check_schedule(schedule) == std::vector<std::string>{});
+  REQUIRE(check_schedule(schedule, true) == std::vector<std::string>{});
   const RunResult all = run_all(schedule, cluster), folded = run_folded(schedule, cluster);
   CAPTURE(all.step_time.si());
   CAPTURE(folded.step_time.si());
@@ -239,6 +240,21 @@ TEST_CASE("one rank a role is played, in its own name, and stands for the others
   CHECK(result.timeline.spans.back().rank == RankId(8));
   REQUIRE(result.player_of.size() == 16);
   for (std::size_t rank = 0; rank < 16; ++rank) CHECK(result.player_of[rank] == RankId(rank < 8 ? 0 : 8));
+}
+
+TEST_CASE("without a timeline step time and memory are the same") {
+  const Schedule schedule = StepBuilder({2, 4, 2, Sharding::Ddp, false}).schedule;
+  const Cluster cluster = star(16, 50_GBps, 1_us);
+  for (const Cast& cast : {everybody(schedule), one_a_role(schedule)}) {
+    PlainNetwork network(link_capacities(cluster.topology));
+    const RunResult bare = replay(schedule, cluster, cast, Detail::Aggregate, network, false);
+    const RunResult result = run(schedule, cluster, cast);
+    CHECK(bare.timeline.spans.empty());
+    CHECK(bare.timeline.ops.empty());
+    CHECK(bare.step_time == result.step_time);
+    REQUIRE(bare.memory.size() == 16);
+    for (std::size_t rank = 0; rank < 16; ++rank) CHECK(bare.memory[rank].peak == result.memory[rank].peak);
+  }
 }
 
 TEST_CASE("links that are always equally full are simulated once, and all are counted") {
@@ -345,6 +361,17 @@ TEST_CASE("what cannot be folded is refused, with the reason") {
             .c_str(),
         std::invalid_argument);
   }
+  SUBCASE("ranks of a role that stand at different places along the axis") {
+    ScheduleBuilder b(3, 2);
+    b.schedule.meshes = {Mesh("dense", {{"pp", 3}})};
+    b.schedule.role_of = {RoleId(0), RoleId(1), RoleId(0)};
+    b.op(0, Send{{0, 1}, 1_MB, 0, false}, "send");
+    CHECK_THROWS_WITH_AS(
+        (void)one_a_role(b.schedule),
+        (refusal + "rank 2 exchanges along axis \"pp\" from 2, but rank 0, which stands for it, from 0")
+            .c_str(),
+        std::invalid_argument);
+  }
   SUBCASE("a broadcast by ring") {
     ScheduleBuilder b(4);
     b.collective(0, "dp", Broadcast, 1_MB, {}, Algorithm::Ring);
@@ -352,6 +379,34 @@ TEST_CASE("what cannot be folded is refused, with the reason") {
                          (refusal + "a broadcast by ring goes piece by piece").c_str(),
                          std::invalid_argument);
   }
+}
+
+TEST_CASE("what is wrong among all is wrong among those who play") {
+  ScheduleBuilder b(4, 2);  // both stages send before they receive
+  b.schedule.meshes = {Mesh("dense", {{"dp", 2}, {"pp", 2}})};
+  b.schedule.role_of = {RoleId(0), RoleId(0), RoleId(1), RoleId(1)};
+  for (const int stage : {0, 1}) {
+    const auto role = static_cast<std::size_t>(stage);
+    const OpIndex sent = b.op(role, Send{{1, 1 - stage}, 1_MB, 0, false}, "send");
+    b.op(role, Receive{{1, 1 - stage}, 1_MB, 0, false}, "recv", {sent});
+  }
+  const std::vector<std::string> found = check_schedule(b.schedule, true);
+  CHECK(found == check_schedule(b.schedule));
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().starts_with("deadlock: rank 0"));
+
+  std::get<Receive>(b.schedule.roles[1].program[1].body).bytes = 2_MB;
+  const std::vector<std::string> all = check_schedule(b.schedule);  // of rank 0 and of rank 1
+  REQUIRE(all.size() == 2);
+  CHECK(check_schedule(b.schedule, true) == std::vector<std::string>{all.front()});
+}
+
+TEST_CASE("a schedule that cannot be folded is checked for all") {
+  ScheduleBuilder b(3, 2);
+  b.schedule.role_of = {RoleId(0), RoleId(1), RoleId(1)};
+  b.send(0, "send", 2, 1_MB);
+  CHECK(check_schedule(b.schedule, true) == check_schedule(b.schedule));
+  CHECK(check_schedule(b.schedule, true).size() == 1);
 }
 
 TEST_CASE("a role that one rank plays stands for itself") {

@@ -25,9 +25,10 @@ bool is_schedule(std::string_view text) {
   throw InputError({{file, 0, 0, ""}, message});
 }
 
-void check_sound(const Schedule& schedule, const std::string& file) {
+void check_sound(const Schedule& schedule, const std::string& file, bool fold) {
   std::vector<Diagnostic> wrong;
-  for (const std::string& message : check_schedule(schedule)) wrong.push_back({{file, 0, 0, ""}, message});
+  for (const std::string& message : check_schedule(schedule, fold))
+    wrong.push_back({{file, 0, 0, ""}, message});
   if (!wrong.empty()) throw InputError(std::move(wrong));
 }
 
@@ -58,14 +59,15 @@ Cluster cluster_for(const Schedule& schedule, const TopologySpec& topology, Devi
 }
 
 Question read_schedule_question(std::string_view text, const std::string& file,
-                                const std::vector<Override>& overrides, const ScheduleCluster& where) {
+                                const std::vector<Override>& overrides, const ScheduleCluster& where,
+                                bool fold) {
   if (!overrides.empty()) refuse(file, "is a schedule; --set changes scenarios only");
   if (where.topology.empty())
     refuse(file,
            "is a schedule, which does not say what it runs on; add --topology with a name or file, such as "
            "--topology dgx-h100");
   Schedule schedule = read_schedule(text, file);
-  check_sound(schedule, file);
+  check_sound(schedule, file, fold);
   const TopologySpec topology = load_topology(where.topology);
   if (schedule.world_size() > static_cast<std::size_t>(topology.accelerators))
     refuse(file, fmt::format("has {} ranks, more than the {} accelerators of topology {}; give a larger one",
@@ -107,11 +109,11 @@ Schedule make_schedule(const Scenario& scenario) {
 }
 
 Question read_question(const std::string& file, const std::vector<Override>& overrides,
-                       const ScheduleCluster& where) {
+                       const ScheduleCluster& where, bool fold) {
   const std::string text = read_text_file(file, [](std::string_view begin) {
     return is_schedule(begin) ? LargestScheduleFile : LargestConfigFile;
   });
-  if (is_schedule(text)) return read_schedule_question(text, file, overrides, where);
+  if (is_schedule(text)) return read_schedule_question(text, file, overrides, where, fold);
   Scenario scenario = parse_scenario(text, file, overrides);
   if (!where.topology.empty() || !where.device.empty())
     refuse(
@@ -121,7 +123,7 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
   std::optional<pipeline::Order> order;
   if (scenario.textbook) order = order_of(*scenario.textbook);
   Schedule schedule = schedule_of(scenario, order);
-  const std::vector<std::string> wrong = check_schedule(schedule);
+  const std::vector<std::string> wrong = check_schedule(schedule, fold);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
   Cluster cluster = cluster_of(scenario, schedule);
   return {file, std::move(scenario), std::move(schedule), std::move(cluster), std::move(order)};

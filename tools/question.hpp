@@ -31,8 +31,9 @@ struct ScheduleCluster {
 
 /// Reads a scenario or a schedule, whichever the file begins as, and checks that it can run. The file is read
 /// once and may be a pipe.
+/// @param fold  ranks are going to be folded: the schedule is checked so far as that needs
 /// @throws InputError
 [[nodiscard]] Question read_question(const std::string& file, const std::vector<Override>& overrides,
-                                     const ScheduleCluster& where);
+                                     const ScheduleCluster& where, bool fold = false);
 
 }  // namespace syncline

@@ -110,6 +110,9 @@ class Run : public Subcommand {
     app.add_option("--detail", detail_,
                    "How closely collectives are simulated (default: the scenario's run.detail)")
         ->check(CLI::IsMember({"full", "aggregate"}));
+    app.add_flag("--fold", fold_,
+                 "Simulate one rank of each role for all of them: the same figures where they stand alike on the "
+                 "fabric");
     app.add_option("--network", network_, "Network model: ours, or SimGrid's own as reference")
         ->capture_default_str()
         ->check(CLI::IsMember({"fluid", "native"}));
@@ -133,7 +136,8 @@ class Run : public Subcommand {
     const std::vector<Override> overrides = overrides_of(assignments_);
     check_trace();
     std::vector<RunSummary> runs;
-    for (const std::string& file : files_) runs.push_back(run_one(read_question(file, overrides, where_)));
+    for (const std::string& file : files_)
+      runs.push_back(run_one(read_question(file, overrides, where_, fold_)));
     if (json_)
       fmt::print("{}\n", json_of(runs));
     else if (runs.size() > 1)
@@ -183,6 +187,7 @@ class Run : public Subcommand {
     const std::string& detail = !detail_.empty() || !question.scenario ? detail_ : question.scenario->detail;
     RunOptions options;
     options.detail = detail == "full" ? Detail::Full : Detail::Aggregate;
+    options.fold = fold_;
     options.network = network_ == "native" ? NetworkModel::Native : NetworkModel::Fluid;
     return options;
   }
@@ -209,7 +214,7 @@ class Run : public Subcommand {
   std::vector<std::string> files_, assignments_;
   ScheduleCluster where_;
   std::string detail_, trace_, network_ = "fluid";
-  bool json_ = false, gantt_ = false;
+  bool json_ = false, fold_ = false, gantt_ = false;
   int columns_ = 0;  // 0: as wide as the output is
 };
 

@@ -10,17 +10,19 @@
 namespace syncline {
 namespace {
 
-constexpr double Slack = 1e-6;  // relative; more than rounding in the network models, less than any real fault
+constexpr double Slack =
+    1e-6;  // relative; more than rounding in the network models, less than any real fault
 
 // A check while it is being made: how often it failed, and the first time.
 class Finding {
  public:
   explicit Finding(std::string name) : name_(std::move(name)) {}
 
-  template <class... Args>
-  void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
+  /// @param text  says what is wrong; asked the first time only
+  template <class Text>
+  void expect(bool holds, Text text) {
     if (holds || count_++ > 0) return;
-    first_ = fmt::format(text, std::forward<Args>(args)...);
+    first_ = text();
   }
   [[nodiscard]] Check check() const {
     return {name_, count_ > 1 ? fmt::format("{} ({} cases)", first_, count_) : first_};
@@ -31,7 +33,8 @@ class Finding {
   std::size_t count_ = 0;
 };
 
-// The network models take times this close for one (SameTime of the fluid model, 1e-12 s), at either end of a span.
+// The network models take times this close for one (SameTime of the fluid model, 1e-12 s), at either end of a
+// span.
 constexpr Seconds TimeSlack(2e-12);
 
 // By how much the time between two moments up to `end` may be off.
@@ -40,9 +43,12 @@ Seconds time_slack(Seconds end) {
   return TimeSlack + Seconds(4 * (std::nextafter(size, std::numeric_limits<double>::infinity()) - size));
 }
 
-bool at_most(double value, double limit) { return value <= limit * (1 + Slack) + std::numeric_limits<double>::min(); }
+bool at_most(double value, double limit) {
+  return value <= limit * (1 + Slack) + std::numeric_limits<double>::min();
+}
 
-// --- bounds ------------------------------------------------------------------------------------------------------------
+// --- bounds
+// ------------------------------------------------------------------------------------------------------------
 
 // What no implementation can beat: peak FLOP/s and HBM bandwidth without any inefficiency.
 Seconds least_time(const Work& work, const Device& device) {
@@ -51,7 +57,8 @@ Seconds least_time(const Work& work, const Device& device) {
     Seconds least = kernel.fixed;
     const auto peak = device.peak.find(kernel.precision);
     if (kernel.kind != KernelClass::Fixed) {
-      if (peak != device.peak.end() && peak->second.si() > 0) least = std::max(least, kernel.flop / peak->second);
+      if (peak != device.peak.end() && peak->second.si() > 0)
+        least = std::max(least, kernel.flop / peak->second);
       if (device.hbm_bandwidth.si() > 0) least = std::max(least, kernel.hbm / device.hbm_bandwidth);
     }
     sum += least;
@@ -71,39 +78,51 @@ BytesPerSecond accelerator_bandwidth(const Topology& topology) {
   return most;
 }
 
-// Some member must send or receive (n − 1)/n of the buffer, whichever the kind and the algorithm.
-Seconds least_time(const Collective& collective, const GroupFamily& family, BytesPerSecond bandwidth) {
+std::size_t smallest_group(const GroupFamily& family) {
   std::size_t members = std::numeric_limits<std::size_t>::max();
   for (std::size_t group = 0; group < family.group_count(); ++group)
     members = std::min(members, family.members(GroupId(group)).size());
-  if (family.group_count() == 0 || members <= 1 || bandwidth.si() <= 0) return Seconds(0);
+  return family.group_count() == 0 ? 0 : members;
+}
+
+// Some member must send or receive (n − 1)/n of the buffer, whichever the kind and the algorithm.
+Seconds least_time(const Collective& collective, std::size_t members, BytesPerSecond bandwidth) {
+  if (members <= 1 || bandwidth.si() <= 0) return Seconds(0);
   return collective.bytes / bandwidth * (1 - 1 / static_cast<double>(members));
 }
 
 // By op of the timeline; empty when the timeline is not of this schedule.
 std::vector<Seconds> least_times(const Timeline& timeline, const Schedule& schedule, const Cluster& cluster) {
   const BytesPerSecond bandwidth = accelerator_bandwidth(cluster.topology);
-  std::vector<Seconds> least;
+  std::vector<Seconds> least, of_work;
+  for (const Work& work : schedule.works) of_work.push_back(least_time(work, cluster.device));
+  std::vector<std::size_t> members;  // by family
+  for (const GroupFamily& family : schedule.families) members.push_back(smallest_group(family));
+  least.reserve(timeline.ops.size());
   for (const Role& role : schedule.roles) {
     for (const Op& op : role.program) {
       Seconds& time = least.emplace_back();
       if (const auto* compute = std::get_if<Compute>(&op.body))
-        time = least_time(schedule.works[compute->work.value()], cluster.device);
-      else if (const auto* send = std::get_if<Send>(&op.body); send != nullptr && !send->eager && bandwidth.si() > 0)
+        time = of_work[compute->work.value()];
+      else if (const auto* send = std::get_if<Send>(&op.body);
+               send != nullptr && !send->eager && bandwidth.si() > 0)
         time = send->bytes / bandwidth;
-      else if (const auto* receive = std::get_if<Receive>(&op.body); receive != nullptr && !receive->eager && bandwidth.si() > 0)
+      else if (const auto* receive = std::get_if<Receive>(&op.body);
+               receive != nullptr && !receive->eager && bandwidth.si() > 0)
         time = receive->bytes / bandwidth;
       else if (const auto* collective = std::get_if<Collective>(&op.body))
-        time = least_time(*collective, schedule.families[collective->family.value()], bandwidth);
+        time = least_time(*collective, members[collective->family.value()], bandwidth);
     }
   }
   if (least.size() != timeline.ops.size()) least.clear();
   return least;
 }
 
-// --- checks ------------------------------------------------------------------------------------------------------------
+// --- checks
+// ------------------------------------------------------------------------------------------------------------
 
-void check_spans(const RunResult& result, const Schedule& schedule, const Cluster& cluster, std::vector<Check>& checks) {
+void check_spans(const RunResult& result, const Schedule& schedule, const Cluster& cluster,
+                 std::vector<Check>& checks) {
   const Timeline& timeline = result.timeline;
   Finding ordered("every op starts, moves its data and ends in this order");
   Finding fifo("ops of a stream follow one another");
@@ -114,7 +133,8 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
   std::vector<double> speed(timeline.ranks, 1.0);
   for (const RankSpeed& rank : schedule.speeds) speed.at(rank.rank.value()) = rank.factor;
 
-  std::vector<Seconds> busy_until(timeline.streams.size()), busy(timeline.streams.size());  // of the rank at hand
+  std::vector<Seconds> busy_until(timeline.streams.size()),
+      busy(timeline.streams.size());  // of the rank at hand
   Seconds first(std::numeric_limits<double>::infinity()), last = -first, busiest;
   const Span* previous = nullptr;
   for (const Span& span : timeline.spans) {
@@ -126,28 +146,38 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
     previous = &span;
     first = std::min(first, span.start);
     last = std::max(last, span.end);
-    const auto where = [&] { return fmt::format("\"{}\" (op {}) on rank {}", op.name, span.op, span.rank.value()); };
-    const bool in_order = span.start <= span.transfer && span.transfer <= span.end;
-    if (!in_order)
-      ordered.expect(false, "{}: start {}, transfer {}, end {}", where(), to_text(span.start), to_text(span.transfer),
-                     to_text(span.end));
+    const auto where = [&] {
+      return fmt::format("\"{}\" (op {}) on rank {}", op.name, span.op, span.rank.value());
+    };
+    ordered.expect(span.start <= span.transfer && span.transfer <= span.end, [&] {
+      return fmt::format("{}: start {}, transfer {}, end {}", where(), to_text(span.start),
+                         to_text(span.transfer), to_text(span.end));
+    });
     if (op.kind == SpanKind::Host) continue;
     Seconds& until = busy_until[op.stream.value()];
-    if (span.start < until) fifo.expect(false, "{} starts {} before the op before it ends", where(), to_text(until - span.start));
+    fifo.expect(span.start >= until, [&] {
+      return fmt::format("{} starts {} before the op before it ends", where(), to_text(until - span.start));
+    });
     until = span.end;
     busiest = std::max(busiest, busy[op.stream.value()] += span.end - span.start);
     if (least.empty()) continue;
     const double factor = op.kind == SpanKind::Compute ? speed[span.rank.value()] : 1.0;
     const Seconds taken = span.end - span.transfer, needed = least[span.op] * factor;
-    if (!at_most(needed.si(), (taken + time_slack(span.end)).si()))
-      bounded.expect(false, "{} takes {}, less than the {} it needs at least", where(), to_text(taken), to_text(needed));
+    bounded.expect(needed <= taken || at_most(needed.si(), (taken + time_slack(span.end)).si()), [&] {
+      return fmt::format("{} takes {}, less than the {} it needs at least", where(), to_text(taken),
+                         to_text(needed));
+    });
   }
   if (!timeline.spans.empty()) {
     const double extent = (last - first).si(), claimed = result.step_time.si();
-    step.expect(at_most(extent, claimed) && at_most(claimed, extent), "the step takes {}, its timeline {}",
-                to_text(result.step_time), to_text(last - first));
-    step.expect(at_most(busiest.si(), claimed), "the step takes {}, one stream is busy for {}", to_text(result.step_time),
-                to_text(busiest));
+    step.expect(at_most(extent, claimed) && at_most(claimed, extent), [&] {
+      return fmt::format("the step takes {}, its timeline {}", to_text(result.step_time),
+                         to_text(last - first));
+    });
+    step.expect(at_most(busiest.si(), claimed), [&] {
+      return fmt::format("the step takes {}, one stream is busy for {}", to_text(result.step_time),
+                         to_text(busiest));
+    });
   }
   for (const Finding* finding : {&ordered, &fifo, &bounded, &step}) checks.push_back(finding->check());
 }
@@ -162,8 +192,10 @@ void check_links(const RunResult& result, const Topology& topology, std::vector<
     out[link.from.value()] += load.carried;
     in[link.to.value()] += load.carried;
     const Bytes possible = link.bandwidth * result.step_time, early = link.bandwidth * TimeSlack;
-    bandwidth.expect(at_most(load.carried.si(), (possible + early).si()), "{} carried {}, at most {} is possible",
-                     topology.link_name(load.link), to_text(load.carried), to_text(possible));
+    bandwidth.expect(at_most(load.carried.si(), (possible + early).si()), [&] {
+      return fmt::format("{} carried {}, at most {} is possible", topology.link_name(load.link),
+                         to_text(load.carried), to_text(possible));
+    });
   }
   // Some accelerators pass on what others send, so their links may carry more.
   Bytes left, came;
@@ -172,13 +204,16 @@ void check_links(const RunResult& result, const Topology& topology, std::vector<
     came += in[id.value()];
   }
   arrived.expect(at_most(result.bytes_sent.si(), left.si()) && at_most(result.bytes_sent.si(), came.si()),
-                 "{} were sent; {} left accelerators and {} came to them", to_text(result.bytes_sent), to_text(left),
-                 to_text(came));
+                 [&] {
+                   return fmt::format("{} were sent; {} left accelerators and {} came to them",
+                                      to_text(result.bytes_sent), to_text(left), to_text(came));
+                 });
   for (std::size_t v = 0; v < in.size(); ++v) {
     const Vertex& vertex = topology.vertices()[v];
     if (vertex.kind == VertexKind::Accelerator) continue;
-    conserved.expect(at_most(in[v].si(), out[v].si()) && at_most(out[v].si(), in[v].si()), "{} received {} and sent {}",
-                     vertex.name, to_text(in[v]), to_text(out[v]));
+    conserved.expect(at_most(in[v].si(), out[v].si()) && at_most(out[v].si(), in[v].si()), [&] {
+      return fmt::format("{} received {} and sent {}", vertex.name, to_text(in[v]), to_text(out[v]));
+    });
   }
   checks.push_back(bandwidth.check());
   checks.push_back(conserved.check());
@@ -193,14 +228,19 @@ void check_memory(const RunResult& result, const Schedule& schedule, std::vector
     Bytes total, held;
     for (std::size_t category = 0; category < MemoryCategoryCount; ++category) {
       total += memory.at_peak[category];
-      sums.expect(memory.at_peak[category] >= Bytes(-1), "rank {} holds {} of {}", rank, to_text(memory.at_peak[category]),
-                  name_of(static_cast<MemoryCategory>(category)));
+      sums.expect(memory.at_peak[category] >= Bytes(-1), [&] {
+        return fmt::format("rank {} holds {} of {}", rank, to_text(memory.at_peak[category]),
+                           name_of(static_cast<MemoryCategory>(category)));
+      });
     }
-    sums.expect(at_most(total.si(), memory.peak.si()) && at_most(memory.peak.si(), total.si()),
-                "rank {}: the categories add up to {}, the peak is {}", rank, to_text(total), to_text(memory.peak));
+    sums.expect(at_most(total.si(), memory.peak.si()) && at_most(memory.peak.si(), total.si()), [&] {
+      return fmt::format("rank {}: the categories add up to {}, the peak is {}", rank, to_text(total),
+                         to_text(memory.peak));
+    });
     for (const MemoryEffect& effect : schedule.role(RankId(rank)).resident) held += effect.bytes;
-    resident.expect(at_most(held.si(), memory.peak.si()), "rank {}: resident {}, peak {}", rank, to_text(held),
-                    to_text(memory.peak));
+    resident.expect(at_most(held.si(), memory.peak.si()), [&] {
+      return fmt::format("rank {}: resident {}, peak {}", rank, to_text(held), to_text(memory.peak));
+    });
   }
   checks.push_back(sums.check());
   checks.push_back(resident.check());

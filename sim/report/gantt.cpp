@@ -108,7 +108,7 @@ struct Row {
 class Picture {
  public:
   Picture(const Timeline& timeline, const GanttOptions& options) : timeline_(timeline), options_(options) {
-    shown_ranks_ = std::min<std::size_t>(timeline.ranks, options.most_ranks);
+    find_ranks();
     find_rows();
     find_axis();
     fill_rows();
@@ -119,8 +119,11 @@ class Picture {
     std::string out;
     for (const Row& row : rows_) out += left(row.label, label_width_) + " " + cells_text(row) + "\n";
     out += axis_text() + legend_text();
-    if (shown_ranks_ < timeline_.ranks)
-      out += fmt::format("ranks 0 to {} of {}; the others are not drawn\n", shown_ranks_ - 1, timeline_.ranks);
+    if (shown_.size() < ranks_with_spans_)
+      out += shown_.back() + 1 == shown_.size()
+                 ? fmt::format("ranks 0 to {} of {}; the others are not drawn\n", shown_.back(), timeline_.ranks)
+                 : fmt::format("{} of {} simulated ranks; the others are not drawn\n", shown_.size(),
+                               ranks_with_spans_);
     return out;
   }
 
@@ -131,7 +134,7 @@ class Picture {
   // While the host waits for an op it does nothing.
   [[nodiscard]] bool drawn(const Span& span) const {
     const TimelineOp& op = timeline_.ops.at(span.op);
-    return span.rank.value() < shown_ranks_ && !(op.kind == SpanKind::Host && op.name == "host-wait");
+    return place_of_.at(span.rank.value()) != NoRow && !(op.kind == SpanKind::Host && op.name == "host-wait");
   }
 
   [[nodiscard]] std::size_t tracks() const { return timeline_.streams.size() + 1; }  // of a rank; the last is its host
@@ -139,18 +142,32 @@ class Picture {
   std::size_t& row_index(const Span& span) {
     const TimelineOp& op = timeline_.ops[span.op];
     const std::size_t track = op.kind == SpanKind::Host ? timeline_.streams.size() : op.stream.value();
-    return row_of_.at(span.rank.value() * tracks() + track);
+    return row_of_.at(place_of_[span.rank.value()] * tracks() + track);
+  }
+
+  // The first that ran something.
+  void find_ranks() {
+    place_of_.assign(timeline_.ranks, NoRow);
+    std::vector<bool> ran(timeline_.ranks);
+    for (const Span& span : timeline_.spans) ran.at(span.rank.value()) = true;
+    for (std::size_t rank = 0; rank < ran.size(); ++rank) {
+      if (!ran[rank]) continue;
+      ++ranks_with_spans_;
+      if (shown_.size() == options_.most_ranks) continue;
+      place_of_[rank] = shown_.size();
+      shown_.push_back(rank);
+    }
   }
 
   // A row for each rank and stream that ran something, in order of rank and stream; and for its host, if that worked.
   void find_rows() {
-    row_of_.assign(shown_ranks_ * tracks(), NoRow);
+    row_of_.assign(shown_.size() * tracks(), NoRow);
     for (const Span& span : timeline_.spans)
       if (drawn(span)) row_index(span) = 0;
     for (std::size_t i = 0; i < row_of_.size(); ++i) {
       if (row_of_[i] == NoRow) continue;
       row_of_[i] = rows_.size();
-      const std::size_t rank = i / tracks(), track = i % tracks();
+      const std::size_t rank = shown_[i / tracks()], track = i % tracks();
       const bool host = track == timeline_.streams.size();
       rows_.push_back({printable(fmt::format("rank {} {}", rank, host ? "host" : timeline_.streams[track])), {}});
     }
@@ -271,7 +288,9 @@ class Picture {
 
   const Timeline& timeline_;
   const GanttOptions& options_;
-  std::size_t shown_ranks_ = 0;
+  std::vector<std::size_t> shown_;     // ranks, ascending
+  std::vector<std::size_t> place_of_;  // by rank: its place among them
+  std::size_t ranks_with_spans_ = 0;
   std::vector<std::size_t> row_of_;  // by rank and stream
   std::vector<Row> rows_;
   std::size_t label_width_ = 0;

@@ -74,8 +74,14 @@ struct TrafficSums {
 
 class MetricsBuilder {
  public:
-  MetricsBuilder(const Timeline& timeline, const GroupSizeOf& group_size)
-      : timeline_(timeline), group_size_(group_size), last_row_(timeline.ops.size()) {}
+  MetricsBuilder(const Timeline& timeline, const GroupSizeOf& group_size, std::span<const RankId> player_of)
+      : timeline_(timeline),
+        group_size_(group_size),
+        player_of_(player_of),
+        plays_for_(timeline.ranks, player_of.empty() ? 1 : 0),
+        last_row_(timeline.ops.size()) {
+    for (const RankId player : player_of) ++plays_for_.at(player.value());
+  }
 
   Metrics build() && {
     metrics_.ranks.resize(timeline_.ranks);
@@ -92,6 +98,8 @@ class MetricsBuilder {
       begin = end;
     }
     if (last > first) metrics_.step_time = Seconds(last - first);
+    for (std::size_t rank = 0; rank < player_of_.size(); ++rank)
+      metrics_.ranks[rank] = metrics_.ranks[player_of_[rank].value()];
     summarise_ranks();
     finish_traffic();
     return std::move(metrics_);
@@ -119,6 +127,7 @@ class MetricsBuilder {
 
   // Returns first start and last end.
   Interval add_rank(RankId rank, std::span<const Span> spans) {
+    weight_ = plays_for_[rank.value()];
     compute_.clear();
     communication_.clear();
     moving_.clear();
@@ -162,17 +171,17 @@ class MetricsBuilder {
   }
 
   void add_traffic(const Span& span, std::uint32_t row) {
-    ++metrics_.traffic[row].kernels;
-    sums_[row].transfer += (span.end - span.transfer).si();
-    sums_[row].waiting += (span.transfer - span.start).si();
+    metrics_.traffic[row].kernels += weight_;
+    sums_[row].transfer += static_cast<double>(weight_) * (span.end - span.transfer).si();
+    sums_[row].waiting += static_cast<double>(weight_) * (span.transfer - span.start).si();
   }
 
   void add_exposure() {
     sort_by_begin(kernels_);
     Outside outside_compute(compute_);
     for (const Kernel& kernel : kernels_) {
-      sums_[kernel.traffic].exposed += outside_compute(kernel);
-      sums_[kernel.traffic].resident += kernel.length();
+      sums_[kernel.traffic].exposed += static_cast<double>(weight_) * outside_compute(kernel);
+      sums_[kernel.traffic].resident += static_cast<double>(weight_) * kernel.length();
     }
   }
 
@@ -210,6 +219,9 @@ class MetricsBuilder {
   const Timeline& timeline_;
   Metrics metrics_;
   const GroupSizeOf& group_size_;
+  std::span<const RankId> player_of_;
+  std::vector<std::uint64_t> plays_for_;  // by rank: how many ranks
+  std::uint64_t weight_ = 1;              // that of the rank at hand
   std::map<std::tuple<std::string_view, std::string_view, Bytes, std::string_view, std::size_t>, std::uint32_t> rows_;
   std::vector<std::pair<std::size_t, std::optional<std::uint32_t>>> last_row_;  // by op: size of group, row for it
   std::vector<TrafficSums> sums_;          // by row of traffic
@@ -255,8 +267,8 @@ Throughput throughput(const Job& job, Seconds step_time, std::size_t ranks, Flop
 }
 
 Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak,
-                        const GroupSizeOf& group_size) {
-  Metrics metrics = MetricsBuilder(timeline, group_size).build();
+                        const GroupSizeOf& group_size, std::span<const RankId> player_of) {
+  Metrics metrics = MetricsBuilder(timeline, group_size, player_of).build();
   const Throughput worth = throughput(job, metrics.step_time, timeline.ranks, peak);
   metrics.tokens_per_s = worth.tokens_per_s;
   metrics.tokens_per_s_per_accelerator = worth.tokens_per_s_per_accelerator;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,9 +67,11 @@ using GroupSizeOf = std::function<std::size_t(std::uint32_t op, RankId rank)>;
 /// @param timeline  spans grouped by rank, as every backend writes them
 /// @param peak      of one accelerator at the job's precision; 0: unknown, then no MFU
 /// @param group_size  tells collectives of groups of different sizes apart; without it they count as equal
+/// @param player_of   RunResult::player_of: whose times are those of ranks without spans
 /// @throws std::logic_error when spans of a rank are scattered or an op is not in the table
 [[nodiscard]] Metrics compute_metrics(const Timeline& timeline, const Job& job, FlopPerSecond peak,
-                                      const GroupSizeOf& group_size = {});
+                                      const GroupSizeOf& group_size = {},
+                                      std::span<const RankId> player_of = {});
 
 /// The part of Metrics that needs no spans: what `job` is worth when a step takes `step_time` on `ranks` ranks.
 struct Throughput {

@@ -32,7 +32,8 @@ struct Interval {
 /// One rank's program beside when it ran.
 class RankView {
  public:
-  RankView(const Role& role, std::span<const Span> spans) : program_(role.program), spans_(spans) {
+  RankView(RankId rank, const Role& role, std::span<const Span> spans)
+      : rank_(rank), program_(role.program), spans_(spans) {
     SYNCLINE_CHECK(program_.size() == spans.size(), "a span for every op");
     for (std::size_t i = 0; i < program_.size(); ++i) {
       if (!in_pipeline(program_[i])) continue;
@@ -45,26 +46,34 @@ class RankView {
     }
   }
 
+  [[nodiscard]] RankId rank() const { return rank_; }
   [[nodiscard]] bool empty() const { return blocks_.empty(); }
   [[nodiscard]] Seconds first_start() const { return spans_[blocks_.front()].start; }
   [[nodiscard]] Seconds last_end() const { return spans_[blocks_.back()].end; }
   /// A microbatch of a chunk is held from its first forward op to its last op that has the weights' gradient.
   [[nodiscard]] int peak_activations() const {
-    std::map<std::pair<int, int>, std::size_t> last;  // by chunk and microbatch
-    const auto key = [this](std::size_t op) {
-      return std::pair(program_[op].tag.chunk, program_[op].tag.microbatch);
+    struct Run {  // ops one after another of one phase of one microbatch of a chunk
+      Phase phase;
+      std::pair<int, int> of;
+      bool operator==(const Run&) const = default;
     };
-    for (const std::size_t op : blocks_)
-      if (program_[op].tag.phase == Phase::Backward || program_[op].tag.phase == Phase::BackwardWeight)
-        last[key(op)] = op;
+    std::vector<Run> runs;
+    for (const std::size_t op : blocks_) {
+      const Tag& tag = program_[op].tag;
+      const Run run{tag.phase, {tag.chunk, tag.microbatch}};
+      if (runs.empty() || runs.back() != run) runs.push_back(run);
+    }
+    std::map<std::pair<int, int>, std::size_t> last;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      if (runs[i].phase == Phase::Backward || runs[i].phase == Phase::BackwardWeight) last[runs[i].of] = i;
     std::set<std::pair<int, int>> begun;
     int held = 0, peak = 0;
-    for (const std::size_t op : blocks_) {
-      const Phase phase = program_[op].tag.phase;
-      const bool forward = phase == Phase::Forward || phase == Phase::ForwardBackward;
-      if (forward && begun.insert(key(op)).second) peak = std::max(peak, ++held);
-      const auto end = last.find(key(op));
-      if (phase == Phase::ForwardBackward || (end != last.end() && end->second == op)) --held;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const bool both = runs[i].phase == Phase::ForwardBackward;
+      if ((both || runs[i].phase == Phase::Forward) && begun.insert(runs[i].of).second)
+        peak = std::max(peak, ++held);
+      const auto end = last.find(runs[i].of);
+      if (both || (end != last.end() && end->second == i)) --held;
     }
     return peak;
   }
@@ -76,8 +85,9 @@ class RankView {
     rank.last_end = last_end();
     rank.peak_activations = peak_activations();
     Seconds free = whole.start;
+    Waits waits;
     for (const std::size_t op : blocks_) {
-      if (spans_[op].start > free) add_gap({free, spans_[op].start}, op, rank);
+      if (spans_[op].start > free) add_gap({free, spans_[op].start}, op, rank, waits);
       rank.busy += spans_[op].end - spans_[op].start;
       free = std::max(free, spans_[op].end);
     }
@@ -87,12 +97,20 @@ class RankView {
   }
 
  private:
+  /// What stands before an op; kept from gap to gap for its memory.
+  struct Waits {
+    std::vector<OpIndex> awaited;
+    std::vector<Interval> own, moving;
+  };
+
   /// Before the compute op `next`: its own collectives count as busy; data that it (or such a collective)
   /// waits for, or that must be sent first, may be on its way; the rest is waiting for a neighbour.
-  void add_gap(Interval gap, std::size_t next, PipelineRank& rank) const {
-    std::vector<Interval> own, moving;
+  void add_gap(Interval gap, std::size_t next, PipelineRank& rank, Waits& waits) const {
+    auto& [awaited, own, moving] = waits;
+    own.clear();
+    moving.clear();
     Seconds ready = gap.start;  // when all it waits for was there
-    std::vector<OpIndex> awaited = program_[next].after;
+    awaited.assign(program_[next].after.begin(), program_[next].after.end());
     while (!awaited.empty()) {
       const Op& op = program_[awaited.back().value()];
       const Span& span = spans_[awaited.back().value()];
@@ -145,6 +163,7 @@ class RankView {
     rank.idle[static_cast<std::size_t>(PipelinePhase::CoolDown)].*kind += part.end - cool_start;
   }
 
+  RankId rank_;
   const std::vector<Op>& program_;
   std::span<const Span> spans_;
   std::vector<std::size_t> blocks_;  // compute of the pipeline, in order
@@ -158,16 +177,32 @@ void add_mean(std::array<Idle, PipelinePhaseCount>& sum, const std::array<Idle, 
       sum[phase].*kind += one[phase].*kind * share;
 }
 
+/// One for each rank that was played.
 std::vector<RankView> views_of(const Schedule& schedule, const Timeline& timeline) {
   std::vector<RankView> views;
-  std::size_t first = 0;
-  for (std::size_t rank = 0; rank < schedule.world_size(); ++rank) {
-    const Role& role = schedule.role(RankId(rank));
-    SYNCLINE_CHECK(first + role.program.size() <= timeline.spans.size(), "the spans of every rank");
-    views.emplace_back(role, std::span(timeline.spans).subspan(first, role.program.size()));
+  for (std::size_t first = 0; first < timeline.spans.size();) {
+    const RankId rank = timeline.spans[first].rank;
+    const Role& role = schedule.role(rank);
+    SYNCLINE_CHECK(!role.program.empty() && first + role.program.size() <= timeline.spans.size(),
+                   "the spans of every rank");
+    views.emplace_back(rank, role, std::span(timeline.spans).subspan(first, role.program.size()));
     first += role.program.size();
   }
   return views;
+}
+
+/// By rank: its view, or that of the first rank of its role. Nothing when there is none.
+std::optional<std::vector<std::size_t>> view_of_rank(const Schedule& schedule, const std::vector<RankView>& views) {
+  constexpr std::size_t None = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> own(schedule.world_size(), None), of_role(schedule.roles.size(), None);
+  for (std::size_t i = views.size(); i-- > 0;) {
+    own[views[i].rank().value()] = i;
+    of_role[schedule.role_of[views[i].rank().value()].value()] = i;
+  }
+  for (std::size_t rank = 0; rank < own.size(); ++rank)
+    if (own[rank] == None) own[rank] = of_role[schedule.role_of[rank].value()];
+  if (std::ranges::find(own, None) != own.end()) return std::nullopt;
+  return own;
 }
 
 }  // namespace
@@ -177,19 +212,22 @@ std::optional<PipelineMetrics> pipeline_metrics(const Schedule& schedule, const 
   metrics.stages = pipeline_length(schedule);
   if (metrics.stages == 0 || timeline.spans.empty()) return std::nullopt;
   const std::vector<RankView> views = views_of(schedule, timeline);
-  if (std::ranges::any_of(views, &RankView::empty)) return std::nullopt;
+  const auto view_of = view_of_rank(schedule, views);
+  if (!view_of || std::ranges::any_of(views, &RankView::empty)) return std::nullopt;
 
   Interval whole{Never, -Never};
   for (const RankView& view : views)
     whole = {std::min(whole.start, view.first_start()), std::max(whole.end, view.last_end())};
-  const double share = 1 / static_cast<double>(views.size());
-  for (const RankView& view : views) {
-    PipelineRank rank = view.usage(whole);
+  std::vector<PipelineRank> usages;
+  for (const RankView& view : views) usages.push_back(view.usage(whole));
+  const double share = 1 / static_cast<double>(schedule.world_size());
+  for (const std::size_t view : *view_of) {
+    const PipelineRank& rank = usages[view];
     const Seconds span = rank.last_end - rank.first_start;
     metrics.max_rank_span = std::max(metrics.max_rank_span, span);
     metrics.mean_busy += rank.busy * share;
     add_mean(metrics.idle, rank.idle, share);
-    metrics.ranks.push_back(std::move(rank));
+    metrics.ranks.push_back(rank);
   }
   metrics.makespan = whole.end - whole.start;
   if (metrics.mean_busy <= Seconds(0)) return std::nullopt;

@@ -211,6 +211,14 @@ std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedu
   return summaries;
 }
 
+std::size_t ranks_simulated(const RunResult& result, std::size_t ranks) {
+  if (result.player_of.empty()) return ranks;
+  std::size_t count = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    if (result.player_of[rank] == RankId(rank)) ++count;
+  return count;
+}
+
 // --- claims ----------------------------------------------------------------------------------------------------------
 
 ClaimSummary compare(const PublishedFigure& published, const RunSummary& run) {
@@ -273,6 +281,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.device = cluster.device.name;
   if (schedule.job.hardware_flop > Flop(0)) run.precision = name_of(schedule.job.precision);
   run.ranks = schedule.world_size();
+  run.ranks_simulated = ranks_simulated(result, run.ranks);
   std::set<std::uint32_t> nodes;
   for (std::size_t rank = 0; rank < run.ranks; ++rank) nodes.insert(topology.node_of(cluster.placement[rank]));
   run.nodes = nodes.size();
@@ -281,7 +290,8 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   const FlopPerSecond peak = figure == cluster.device.peak.end() ? FlopPerSecond() : figure->second;
   run.step_time = result.step_time;
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
-  if (!result.timeline.spans.empty()) run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule));
+  if (!result.timeline.spans.empty())
+    run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule), result.player_of);
   // A textbook of one stage is a pipeline without a bubble; a training run on one stage is none.
   const bool textbook = schedule.job.hardware_flop <= Flop(0);
   if (auto pipeline = pipeline_metrics(schedule, result.timeline); pipeline && (pipeline->stages > 1 || textbook))

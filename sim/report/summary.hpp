@@ -100,6 +100,7 @@ struct RunSummary {
   RunContext context;
   std::string topology, device, precision;  // precision: empty when nothing computes in one
   std::size_t ranks = 0, nodes = 0;   // nodes that hold a rank
+  std::size_t ranks_simulated = 0;    // fewer than there are when one plays for all of its role
 
   Seconds step_time;
   Throughput throughput;

@@ -185,6 +185,7 @@ std::string summary_json(const RunSummary& run) {
   object["seed"] = run.context.seed ? Json(*run.context.seed) : Json(nullptr);
   object["ranks"] = run.ranks;
   object["nodes"] = run.nodes;
+  object["ranks_simulated"] = run.ranks_simulated;
   object["topology"] = text(run.topology);
   object["device"] = text(run.device);
   object["precision"] = text(run.precision);

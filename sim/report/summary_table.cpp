@@ -224,6 +224,11 @@ std::string hardware_text(const RunSummary& run) {
                      run.precision.empty() ? "" : ", ", run.precision);
 }
 
+std::string fold_text(const RunSummary& run) {
+  if (run.ranks_simulated == run.ranks) return "";
+  return fmt::format("folded: {} of {} ranks simulated, one a role\n", run.ranks_simulated, run.ranks);
+}
+
 std::string inconsistencies(const RunSummary& run) {
   std::string text;
   for (const Check& check : run.checks)
@@ -250,7 +255,7 @@ std::string summary_table(const RunSummary& run) {
   std::string text;
   if (!run.context.title.empty()) text += clipped(run.context.title, Columns) + "\n";
   text += clipped(hardware_text(run), Columns) + "\n";
-  text += input_text(run.context) + "\n";
+  text += fold_text(run) + input_text(run.context) + "\n";
   text += result_table(run);
   if (run.pipeline) text += pipeline_table(*run.pipeline);
   for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);

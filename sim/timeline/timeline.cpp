@@ -55,7 +55,10 @@ struct Describe {
 }  // namespace
 
 std::vector<TimelineOp> timeline_ops(const Schedule& schedule) {
+  std::size_t count = 0;
+  for (const Role& role : schedule.roles) count += role.program.size();
   std::vector<TimelineOp> ops;
+  ops.reserve(count);
   for (const Role& role : schedule.roles) {
     for (const Op& op : role.program) {
       TimelineOp& out = ops.emplace_back();

@@ -133,7 +133,8 @@ TEST_SUITE("scenario: bad input") {
         last("yes is no boolean", "sharding: {kind: fsdp, reshard-after-forward: yes}", 47,
              "\"sharding.reshard-after-forward\": \"yes\" is unknown; expected one of false, true"),
         last("another sharding", "sharding: {kind: zero-9}", 18,
-             "\"sharding.kind\": \"zero-9\" is unknown; expected one of fsdp, ddp, zero-1, zero-2"),
+             "\"sharding.kind\": \"zero-9\" is unknown; expected one of fsdp, ddp, zero-1, zero-2; did you "
+             "mean \"zero-1\"?"),
         last("empty text", "question: ''", 11, "\"question\": is empty"),
         last("no value", "question:", 1, "\"question\": expected text, found nothing"),
         last("scalar for a block", "parallel: 4", 11,

@@ -253,6 +253,20 @@ TEST_SUITE("cli: results") {
     CHECK(object.at("engine").at("wall_s").get<double>() > 0);
   }
 
+  TEST_CASE("a folded run says how few ranks it simulated, and gives the same step") {
+    const Folder folder;
+    const auto whole = nlohmann::json::parse(run(folder, "run " + Tiny + " --json").out);
+    const auto folded = nlohmann::json::parse(run(folder, "run " + Tiny + " --fold --json").out);
+    CHECK(whole["ranks_simulated"] == 16);
+    CHECK(folded["ranks_simulated"] == 1);
+    CHECK(folded["step_time_s"].get<double>() ==
+          doctest::Approx(whole["step_time_s"].get<double>()).epsilon(1e-9));
+    CHECK(contains(run(folder, "run " + Tiny + " --fold").out, "folded: 1 of 16 ranks simulated, one a role"));
+    const Outcome full = run(folder, "run " + Tiny + " --fold --detail full");
+    CHECK(full.code == 2);
+    CHECK(contains(full.err, "tiny-16.yaml: error: full detail plays every transfer of every rank and cannot be folded"));
+  }
+
   TEST_CASE("two runs give the same bytes but for the wall clock") {
     const Folder folder;
     const std::string command = "run " + Tiny + " --gantt --trace ";

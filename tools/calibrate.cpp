@@ -38,6 +38,8 @@ class Calibrate : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_calibrate() { return std::make_unique<Calibrate>(); }
+std::unique_ptr<Subcommand> make_calibrate() {
+  return std::make_unique<Calibrate>();
+}
 
 }  // namespace syncline

@@ -24,9 +24,11 @@ std::string device_with(const std::string& chip) {
   for (const std::string& name : names_in(Devices))
     if (const Device device = load_device(name); std::ranges::find(device.chips, chip) != device.chips.end())
       return name;
-  throw InputError(Diagnostic{{}, fmt::format("no device lists \"{}\" among its \"chips\"; name one whose other figures "
-                                              "hold with --base",
-                                              chip)});
+  throw InputError(
+      Diagnostic{{},
+                 fmt::format("no device lists \"{}\" among its \"chips\"; name one whose other figures "
+                             "hold with --base",
+                             chip)});
 }
 
 void write(const std::string& file, const std::string& text) {
@@ -41,7 +43,8 @@ class CalibrateDevice : public Subcommand {
   std::string name() const override { return "device"; }
   std::string summary() const override { return "Fit a device's kernels to a table of measured ones"; }
   std::string example() const override {
-    return "  syncline calibrate device --gemm gemm_efficiency.csv --chip 'H100-80GB SXM' --out my-h100.yaml\n"
+    return "  syncline calibrate device --gemm gemm_efficiency.csv --chip 'H100-80GB SXM' --out "
+           "my-h100.yaml\n"
            "  syncline calibrate device --gemm mine.csv --chip 'A100 PCIe' --dtype bf16 --base a100-sxm-80gb";
   }
   void add_options(CLI::App& app) override {
@@ -50,15 +53,19 @@ class CalibrateDevice : public Subcommand {
         ->required();
     app.add_option("--chip", request_.chip, "As the table names it")->type_name("NAME")->required();
     app.add_option("--dtype", precision_, "Only products of this precision: bf16, fp8, fp8-block, fp4...");
-    app.add_option("--source", request_.source, "Only products whose source has this text")->type_name("TEXT");
-    app.add_option("--attention-chip", request_.attention_chip, "Chip whose attention is taken")->type_name("NAME");
-    app.add_option("--settles", settles_,
-                   "Longest time of a kernel up to which it may have run above the power limit: 50 ms divided by its "
-                   "runs in a row (default 10ms)")
+    app.add_option("--source", request_.source, "Only products whose source has this text")
+        ->type_name("TEXT");
+    app.add_option("--attention-chip", request_.attention_chip, "Chip whose attention is taken")
+        ->type_name("NAME");
+    app.add_option(
+           "--settles", settles_,
+           "Longest time of a kernel up to which it may have run above the power limit: 50 ms divided by its "
+           "runs in a row (default 10ms)")
         ->type_name("TIME");
     app.add_flag("--share-of-peak", request_.share_of_peak,
                  "Take the rows' share of their own peak, not their FLOP/s: they are of half a chip");
-    app.add_option("--base", base_, "Device that has all other figures (default: the one that lists the chip)")
+    app.add_option("--base", base_,
+                   "Device that has all other figures (default: the one that lists the chip)")
         ->type_name("NAME|FILE");
     app.add_option("--out", out_, "Write the device here")->type_name("FILE.yaml");
   }
@@ -67,11 +74,13 @@ class CalibrateDevice : public Subcommand {
     if (!precision_.empty()) {
       request_.precision = value_of<Precision>(precision_);
       if (!request_.precision)
-        throw InputError(Diagnostic{{}, "--dtype: " + unknown_name("precision", precision_, names_of<Precision>())});
+        throw InputError(
+            Diagnostic{{}, "--dtype: " + unknown_name("precision", precision_, names_of<Precision>())});
     }
     if (!settles_.empty()) request_.settles_within = settles_time();
     const CsvTable table = CsvTable::parse(read_text_file(table_, LargestTable), table_);
-    static_cast<void>(calibrate::read_kernel_rows(table, request_.chip));  // a wrong chip is told before a missing base
+    static_cast<void>(
+        calibrate::read_kernel_rows(table, request_.chip));  // a wrong chip is told before a missing base
     const std::string base = base_.empty() ? device_with(request_.chip) : base_;
     calibrate::DeviceFit fit = calibrate::fit_device(table, request_, load_device(base));
     if (!out_.empty()) fit.explanation.device.name = std::filesystem::path(out_).stem().string();
@@ -101,6 +110,8 @@ class CalibrateDevice : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_calibrate_device() { return std::make_unique<CalibrateDevice>(); }
+std::unique_ptr<Subcommand> make_calibrate_device() {
+  return std::make_unique<CalibrateDevice>();
+}
 
 }  // namespace syncline

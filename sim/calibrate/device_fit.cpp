@@ -33,7 +33,8 @@ class Fitting {
     fit_.explanation.throttle.settles_within = request.settles_within;
     if (!request.attention_chip.empty())
       rows_.attention = read_kernel_rows(table, request.attention_chip).attention;
-    if (request.precision) keep([&](const KernelRow& row) { return same(row.kernel.precision, *request.precision); });
+    if (request.precision)
+      keep([&](const KernelRow& row) { return same(row.kernel.precision, *request.precision); });
     choose_source();
     check_peaks();
   }
@@ -55,7 +56,8 @@ class Fitting {
       fit_.groups.back().fitted = false;
     }
     if (fit_.groups.empty())
-      fail(fmt::format("nothing to fit to: of chip \"{}\" there is no product and no attention", request_.chip));
+      fail(fmt::format("nothing to fit to: of chip \"{}\" there is no product and no attention",
+                       request_.chip));
     for (FittedGroup& one : fit_.groups)
       for (const KernelRow& row : one.rows) one.predicted.push_back(fit_.explanation.measured(row).si());
     return std::move(fit_);
@@ -81,7 +83,9 @@ class Fitting {
 
   /// Sources time differently, so their products are not mixed.
   void choose_source() {
-    const auto other = [&](const KernelRow& row) { return row.source.find(request_.source) == std::string::npos; };
+    const auto other = [&](const KernelRow& row) {
+      return row.source.find(request_.source) == std::string::npos;
+    };
     std::erase_if(rows_.best, other);
     std::map<std::string, std::size_t> counts;
     for (const KernelRow& row : rows_.products) ++counts[row.source];
@@ -90,17 +94,19 @@ class Fitting {
     if (request_.source.empty()) {
       chosen = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->first;
       if (counts.size() > 1)
-        fit_.notes.push_back(fmt::format("products of {} sources: {}; \"{}\" is taken, --source takes another",
-                                         counts.size(), quoted(counts), chosen));
+        fit_.notes.push_back(
+            fmt::format("products of {} sources: {}; \"{}\" is taken, --source takes another", counts.size(),
+                        quoted(counts), chosen));
     } else {
-      const auto has = [&](const auto& count) { return count.first.find(request_.source) != std::string::npos; };
+      const auto has = [&](const auto& count) {
+        return count.first.find(request_.source) != std::string::npos;
+      };
       if (std::ranges::none_of(counts, has))
         fail(fmt::format("of chip \"{}\" no product is from a source with \"{}\" in its name; there are {}",
                          request_.chip, request_.source, quoted(counts)));
     }
-    std::erase_if(rows_.products, [&](const KernelRow& row) {
-      return chosen.empty() ? other(row) : row.source != chosen;
-    });
+    std::erase_if(rows_.products,
+                  [&](const KernelRow& row) { return chosen.empty() ? other(row) : row.source != chosen; });
   }
 
   void check_peaks() {
@@ -112,16 +118,18 @@ class Fitting {
           const FlopPerSecond peak = device.peak_of(precision);
           if (request_.share_of_peak && row.peak.si() > 0) row.time *= row.peak / peak;
         } catch (const std::invalid_argument&) {
-          fail(fmt::format("row {} is in {}, for which the base \"{}\" has no peak; add it there, or leave it out with "
-                           "--dtype",
-                           row.id, name_of(precision), device.name));
+          fail(fmt::format(
+              "row {} is in {}, for which the base \"{}\" has no peak; add it there, or leave it out with "
+              "--dtype",
+              row.id, name_of(precision), device.name));
         }
       }
     }
   }
 
   void group(std::string name, std::span<const KernelRow> rows, Figures figures) {
-    fit_.groups.push_back({std::move(name), rows.front().source, figures, true, {rows.begin(), rows.end()}, {}});
+    fit_.groups.push_back(
+        {std::move(name), rows.front().source, figures, true, {rows.begin(), rows.end()}, {}});
   }
 
   void fit_half() {
@@ -154,7 +162,9 @@ class Fitting {
 
 // --- report ---
 
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string percent(double share) {
+  return fmt::format("{:.1f}", 100 * share);
+}
 
 std::string line_of(std::string_view name, const FitError& error) {
   return fmt::format("{:<22}{:>6}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}\n", name, error.rows, percent(error.mean),
@@ -166,8 +176,11 @@ struct SizeClass {
   std::string_view name;
   double below;  // s
 };
-constexpr std::array<SizeClass, 5> Sizes{
-    {{"  below 50 us", 5e-5}, {"  to 0.2 ms", 2e-4}, {"  to 1 ms", 1e-3}, {"  to 10 ms", 1e-2}, {"  longer", 1e9}}};
+constexpr std::array<SizeClass, 5> Sizes{{{"  below 50 us", 5e-5},
+                                          {"  to 0.2 ms", 2e-4},
+                                          {"  to 1 ms", 1e-3},
+                                          {"  to 10 ms", 1e-2},
+                                          {"  longer", 1e9}}};
 
 std::string by_size(const FittedGroup& group) {
   std::string text;
@@ -191,12 +204,13 @@ std::string worst_rows(const FittedGroup& group) {
   std::vector<std::size_t> order(group.rows.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto off = [&](std::size_t i) { return std::log(group.predicted[i] / group.rows[i].time.si()); };
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return std::abs(off(a)) > std::abs(off(b)); });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return std::abs(off(a)) > std::abs(off(b)); });
   std::string text;
   for (std::size_t i = 0; i < std::min(Shown, order.size()); ++i) {
     const KernelRow& row = group.rows[order[i]];
-    text += fmt::format("  {:<14}{:>8} x{:>7} x{:>7} x{:>7}  measured {:>9}, fitted {:>9} ({:+.0f} %)\n", row.id,
-                        row.kernel.batch, row.kernel.m, row.kernel.n, row.kernel.k, to_text(row.time),
+    text += fmt::format("  {:<14}{:>8} x{:>7} x{:>7} x{:>7}  measured {:>9}, fitted {:>9} ({:+.0f} %)\n",
+                        row.id, row.kernel.batch, row.kernel.m, row.kernel.n, row.kernel.k, to_text(row.time),
                         to_text(Seconds(group.predicted[order[i]])), 100 * (std::exp(off(order[i])) - 1));
   }
   return text;
@@ -228,35 +242,37 @@ DeviceFit fit_device(const CsvTable& table, const DeviceFitRequest& request, con
 }
 
 std::string report(const DeviceFit& fit) {
-  std::string text = fmt::format("{:<22}{:>6}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}   [% of time]\n", "rows", "count", "mean",
-                                 "median", "largest", "signed", "by time", "signed");
+  std::string text = fmt::format("{:<22}{:>6}{:>8}{:>8}{:>8}{:>8}{:>10}{:>8}   [% of time]\n", "rows",
+                                 "count", "mean", "median", "largest", "signed", "by time", "signed");
   for (const FittedGroup& group : fit.groups) {
     text += line_of(group.name, error_of(group.measured(), group.predicted));
     if (group.rows.size() > 1) text += by_size(group);
   }
   for (const FittedGroup& group : fit.groups)
-    text += fmt::format("\n{}: {}, {}; worst rows (batch x m x n x k):\n{}", group.name, fitted_figures(group),
-                        group.source, worst_rows(group));
+    text += fmt::format("\n{}: {}, {}; worst rows (batch x m x n x k):\n{}", group.name,
+                        fitted_figures(group), group.source, worst_rows(group));
   const Explanation& told = fit.explanation;
   if (told.throttle.sustained < 1)
     text += fmt::format("\nlong products ran at {:.3f} of the clock of short ones, half way at {}\n",
                         told.throttle.sustained, to_text(told.throttle.settles));
   for (const auto& [precision, cast] : told.casts)
-    text += fmt::format("{} rows hold a cast of {:.2f} B a number of the left operand and {}\n", name_of(precision),
-                        cast.bytes, to_text(cast.fixed));
+    text += fmt::format("{} rows hold a cast of {:.2f} B a number of the left operand and {}\n",
+                        name_of(precision), cast.bytes, to_text(cast.fixed));
   for (const std::string& note : fit.notes) text += fmt::format("note: {}\n", note);
   return text;
 }
 
 std::string device_yaml(const DeviceFit& fit, const std::string& base) {
-  std::string text = fmt::format("# Fitted by `syncline calibrate device` to rows of \"{}\" in {}; all else is from {}.\n",
-                                 fit.chip, fit.table, base);
+  std::string text =
+      fmt::format("# Fitted by `syncline calibrate device` to rows of \"{}\" in {}; all else is from {}.\n",
+                  fit.chip, fit.table, base);
   for (const FittedGroup& group : fit.groups) {
     if (!group.fitted) continue;
     const FitError error = error_of(group.measured(), group.predicted);
-    text += fmt::format("# {}: {} rows ({}), {}; error of time: mean {} %, median {} %, largest {} %, by time {} %.\n",
-                        group.name, error.rows, group.source, fitted_figures(group), percent(error.mean),
-                        percent(error.median), percent(error.largest), percent(error.by_time));
+    text += fmt::format(
+        "# {}: {} rows ({}), {}; error of time: mean {} %, median {} %, largest {} %, by time {} %.\n",
+        group.name, error.rows, group.source, fitted_figures(group), percent(error.mean),
+        percent(error.median), percent(error.largest), percent(error.by_time));
   }
   Device device = fit.explanation.device;
   return text + fmt::format("version: {}\n", ConfigVersion) + to_yaml(write_fields(fields_of(device)));

@@ -9,8 +9,8 @@
 namespace syncline::calibrate {
 namespace {
 
-// A figure on its way through a fit: where it stands, the unknown, and what is kept of it in a file. Unknowns are of
-// the order of 1, so that one measure of rest suits them all.
+// A figure on its way through a fit: where it stands, the unknown, and what is kept of it in a file. Unknowns
+// are of the order of 1, so that one measure of rest suits them all.
 struct Figure {
   std::function<void(double)> set;
   Unknown unknown;
@@ -39,7 +39,8 @@ void fit(std::span<const KernelRow> rows, const std::vector<Figure>& figures, Ex
     return cost_of(error_of(measured, predicted));
   };
   const std::vector<double> best = minimise(cost, unknowns);
-  for (std::size_t i = 0; i < best.size(); ++i) figures[i].set(std::round(best[i] * figures[i].kept) / figures[i].kept);
+  for (std::size_t i = 0; i < best.size(); ++i)
+    figures[i].set(std::round(best[i] * figures[i].kept) / figures[i].kept);
 }
 
 // Whether the rows of a table have what a figure shows in.
@@ -72,13 +73,15 @@ Seconds Explanation::measured(const KernelRow& row) {
   device.sustained_clock = training;
   const auto cast = casts.find(row.kernel.precision);
   if (cast == casts.end()) return time;
-  const double numbers = static_cast<double>(row.kernel.batch * row.kernel.m) * static_cast<double>(row.kernel.k);
+  const double numbers =
+      static_cast<double>(row.kernel.batch * row.kernel.m) * static_cast<double>(row.kernel.k);
   return time + Bytes(cast->second.bytes * numbers) / (device.hbm_bandwidth * device.hbm_efficiency) +
          cast->second.fixed;
 }
 
 FitError error_of(std::span<const double> measured, std::span<const double> predicted) {
-  SYNCLINE_CHECK(measured.size() == predicted.size() && !measured.empty(), "a prediction for every measured time");
+  SYNCLINE_CHECK(measured.size() == predicted.size() && !measured.empty(),
+                 "a prediction for every measured time");
   FitError error;
   error.rows = measured.size();
   const double rows = static_cast<double>(error.rows);
@@ -126,9 +129,10 @@ void fit_products(std::span<const KernelRow> rows, Explanation& explanation) {
     unknown.push_back(share(explanation.throttle.sustained, 0.9, -0.1));
     Throttle& throttle = explanation.throttle;
     constexpr double Shortest = 1e-4;  // of settles ÷ the longest that it may be
-    unknown.push_back({[&throttle](double value) { throttle.settles = throttle.settles_within * std::exp(value); },
-                       {-1, 1, std::log(Shortest), 0},
-                       1e2});
+    unknown.push_back(
+        {[&throttle](double value) { throttle.settles = throttle.settles_within * std::exp(value); },
+         {-1, 1, std::log(Shortest), 0},
+         1e2});
   }
   fit(rows, unknown, explanation);
   if (figures != Figures::All) return;

@@ -19,14 +19,13 @@ struct Format {
   Precision precision;
   double bytes;  // a number, its share of the scales included
 };
-constexpr Format Formats[]{
-    {"fp32", Precision::Fp32, 4},      {"float32", Precision::Fp32, 4},
-    {"tf32", Precision::Tf32, 4},      {"fp16", Precision::Fp16, 2},
-    {"float16", Precision::Fp16, 2},   {"bf16", Precision::Bf16, 2},
-    {"bfloat16", Precision::Bf16, 2},  {"fp8", Precision::Fp8, 1},
-    {"fp8 e4m3", Precision::Fp8, 1},   {"fp8_block", Precision::Fp8Block, 1},
-    {"int8", Precision::Int8, 1},      {"nvfp4", Precision::Fp4, 0.5 + 1.0 / 16},
-    {"fp4", Precision::Fp4, 0.5 + 1.0 / 32}};
+constexpr Format Formats[]{{"fp32", Precision::Fp32, 4},           {"float32", Precision::Fp32, 4},
+                           {"tf32", Precision::Tf32, 4},           {"fp16", Precision::Fp16, 2},
+                           {"float16", Precision::Fp16, 2},        {"bf16", Precision::Bf16, 2},
+                           {"bfloat16", Precision::Bf16, 2},       {"fp8", Precision::Fp8, 1},
+                           {"fp8 e4m3", Precision::Fp8, 1},        {"fp8_block", Precision::Fp8Block, 1},
+                           {"int8", Precision::Int8, 1},           {"nvfp4", Precision::Fp4, 0.5 + 1.0 / 16},
+                           {"fp4", Precision::Fp4, 0.5 + 1.0 / 32}};
 
 class Row {
  public:
@@ -98,7 +97,8 @@ KernelRow product(const Row& row) {
   const double result = row.text("out_dtype").empty() ? 2 : row.format("out_dtype").bytes;
   const bool accumulates = stage.find("accumulate=True") != std::string::npos;
   kernel.flop = Flop(2 * m * n * k * batch);
-  kernel.hbm = Bytes(batch * ((m * k + k * n) * row.format("dtype").bytes + m * n * result * (accumulates ? 2 : 1)));
+  kernel.hbm =
+      Bytes(batch * ((m * k + k * n) * row.format("dtype").bytes + m * n * result * (accumulates ? 2 : 1)));
   out.time = kernel.flop / FlopPerSecond(row.number("achieved_tflops") * 1e12);
   return out;
 }
@@ -129,7 +129,8 @@ KernelRow attention(const Row& row, bool backward) {
   out.kernel.k = static_cast<std::int64_t>(qk);
   const Flop square((backward ? 5 : 2) * batch * heads * sequence * sequence * (qk + v));
   out.kernel.flop = 0.5 * square;
-  out.kernel.hbm = Bytes((backward ? 4 : 2) * batch * heads * sequence * (qk + v) * row.format("dtype").bytes);
+  out.kernel.hbm =
+      Bytes((backward ? 4 : 2) * batch * heads * sequence * (qk + v) * row.format("dtype").bytes);
   out.time = square / FlopPerSecond(row.number("achieved_tflops") * 1e12);
   return out;
 }
@@ -151,7 +152,8 @@ void take(const Row& row, KernelRows& rows) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < table.size(); ++i) names.insert(table.at(i, "chip"));
   const std::vector<std::string> known(names.begin(), names.end());
-  throw InputError(Diagnostic{{table.name(), 0, 0, ""}, "no row has this chip: " + unknown_name("chip", chip, known)});
+  throw InputError(
+      Diagnostic{{table.name(), 0, 0, ""}, "no row has this chip: " + unknown_name("chip", chip, known)});
 }
 
 }  // namespace
@@ -160,9 +162,9 @@ KernelRows read_kernel_rows(const CsvTable& table, const std::string& chip) {
   std::vector<Diagnostic> missing;
   for (const char* column : {"chip", "kind", "m", "n", "k", "dtype", "achieved_tflops"})
     if (!table.has(column))
-      missing.push_back({{table.name(), 1, 0, ""},
-                         fmt::format("column \"{}\" is missing; there are {}", column,
-                                     fmt::join(table.columns(), ", "))});
+      missing.push_back(
+          {{table.name(), 1, 0, ""},
+           fmt::format("column \"{}\" is missing; there are {}", column, fmt::join(table.columns(), ", "))});
   if (!missing.empty()) throw InputError(missing);
   KernelRows rows;
   bool found = false;

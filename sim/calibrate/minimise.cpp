@@ -7,14 +7,15 @@
 namespace syncline::calibrate {
 namespace {
 
-constexpr int MostRounds = 2000;    // of one descent
-constexpr double Settled = 1e-10;   // spread of a simplex that has come to rest, and gain that is none
+constexpr int MostRounds = 2000;   // of one descent
+constexpr double Settled = 1e-10;  // spread of a simplex that has come to rest, and gain that is none
 
 using Point = std::vector<double>;
 
 class Simplex {
  public:
-  Simplex(const std::function<double(std::span<const double>)>& function, const std::vector<Unknown>& unknowns)
+  Simplex(const std::function<double(std::span<const double>)>& function,
+          const std::vector<Unknown>& unknowns)
       : function_(function), unknowns_(unknowns) {}
 
   Point descend(const Point& start) {

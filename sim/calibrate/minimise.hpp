@@ -15,8 +15,8 @@ struct Unknown {
   double high = 1;
 };
 
-/// The simplex of Nelder and Mead (Computer Journal 7, 1965), begun anew from its own result until that no longer
-/// helps, at most `restarts` times. The same input gives the same result, to the last bit.
+/// The simplex of Nelder and Mead (Computer Journal 7, 1965), begun anew from its own result until that no
+/// longer helps, at most `restarts` times. The same input gives the same result, to the last bit.
 /// @param function  of as many values as there are unknowns, in their order
 [[nodiscard]] std::vector<double> minimise(const std::function<double(std::span<const double>)>& function,
                                            const std::vector<Unknown>& unknowns, int restarts = 6);

@@ -20,9 +20,8 @@ constexpr Limits TileSide{.low = 1, .high = 16777216};
 Codec peak_codec(std::map<Precision, FlopPerSecond>& peak) {
   const auto fields = [](std::map<Precision, FlopPerSecond>& rates) {
     Fields all;
-    for (const Precision precision :
-         {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Fp8,
-          Precision::Fp8Block, Precision::Int8, Precision::Fp4})
+    for (const Precision precision : {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16,
+                                      Precision::Fp8, Precision::Fp8Block, Precision::Int8, Precision::Fp4})
       all.push_back(optional(name_of(precision), rates[precision]));
     return all;
   };
@@ -63,7 +62,8 @@ Field own_rates(GemmModel& gemm, Precision precision) {
                   optional("small-rate", rates.small_rate, AnyShare),
                   optional("k-half", rates.k_half, HalfSize)};
   };
-  return {name_of(precision), false,
+  return {name_of(precision),
+          false,
           {"a block such as \"{plateau: 0.8, k-half: 100}\"",
            [&gemm, precision, fields](const ConfigValue& value) {
              gemm.own.erase(precision);
@@ -102,11 +102,10 @@ Fields fields_of(Device& device) {
           {"peak", true, peak_codec(device.peak)},
           optional("sustained-clock", device.sustained_clock, Clock),
           required_block("gemm", gemm_fields(device.gemm)),
-          required_block("attention",
-                         {required("forward", device.attention_forward, AnyShare),
-                          required("backward", device.attention_backward, AnyShare),
-                          optional("wide-head", device.attention_wide_head, AnyShare),
-                          optional("ramp", device.attention_ramp)}),
+          required_block("attention", {required("forward", device.attention_forward, AnyShare),
+                                       required("backward", device.attention_backward, AnyShare),
+                                       optional("wide-head", device.attention_wide_head, AnyShare),
+                                       optional("ramp", device.attention_ramp)}),
           optional("kernel-gap", device.kernel_gap),
           optional("launch", device.launch),
           optional("compute-rate-while-communicating", device.compute_rate_while_communicating, AnyShare),

@@ -66,8 +66,8 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
   }
 }
 
-/// Whose figures stand in where a precision has none: of peaks where the hardware is the same, of rates where kernels
-/// are most alike.
+/// Whose figures stand in where a precision has none: of peaks where the hardware is the same, of rates where
+/// kernels are most alike.
 std::optional<Precision> stand_in(Precision precision) {
   switch (precision) {
     case Precision::Fp8Block:

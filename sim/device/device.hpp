@@ -32,16 +32,16 @@ struct GemmModel {
   double small_rate = 1.0;         // so are these ...
   int units = 1;                   // streaming multiprocessors (tiles in flight)
   double k_half = 0;               // ... two
-  double exposed_memory = 0;       // share of the shorter of arithmetic and memory that is not hidden under the longer
+  double exposed_memory = 0;       // of the shorter of arithmetic and memory: not hidden under the longer
   std::map<Precision, GemmRates> own{};  // of precisions that were measured by themselves
 
-  /// Those of the precision itself, or of the one that stands in for it: fp8-block and fp4 are taken as fp8, then as
-  /// bf16; all others as bf16.
+  /// Those of the precision itself, or of the one that stands in for it: fp8-block and fp4 are taken as fp8,
+  /// then as bf16; all others as bf16.
   [[nodiscard]] GemmRates rates_of(Precision precision) const;
 };
 
-/// What kernels cost on one accelerator: the share of peak, or of HBM bandwidth, that each class of them reaches, and
-/// what one kernel costs on top.
+/// What kernels cost on one accelerator: the share of peak, or of HBM bandwidth, that each class of them
+/// reaches, and what one kernel costs on top.
 struct Device {
   std::string name;
   std::string source;
@@ -51,8 +51,8 @@ struct Device {
   BytesPerSecond hbm_bandwidth;
   double hbm_efficiency = 1.0;
   GemmModel gemm;
-  double sustained_clock = 1.0;      // clock under load ÷ clock at which the shares of peak were measured
-  double attention_forward = 1.0;    // share of peak, flash attention, causal FLOP, head size up to 128
+  double sustained_clock = 1.0;    // clock under load ÷ clock at which the shares of peak were measured
+  double attention_forward = 1.0;  // share of peak, flash attention, causal FLOP, head size up to 128
   double attention_backward = 1.0;
   double attention_wide_head = 1.0;  // rate with heads of more than 128 ÷ rate with 128
   Seconds attention_ramp;            // of one attention kernel: first tiles load, last ones run alone
@@ -67,8 +67,8 @@ struct Device {
   [[nodiscard]] FlopPerSecond peak_of(Precision precision) const;
 };
 
-/// Which precision's rates stand in for those of `precision`: "fp8-block products as fp8"; empty when the device has
-/// rates of its own for it (bf16 and fp16 are one).
+/// Which precision's rates stand in for those of `precision`: "fp8-block products as fp8"; empty when the
+/// device has rates of its own for it (bf16 and fp16 are one).
 [[nodiscard]] std::string carried_over(const Device& device, Precision precision);
 
 /// A device without costs of its own: ops of fixed time take that time, nothing is added; for textbook

@@ -86,7 +86,9 @@ std::vector<Fit> fits() {
           {"tpu-ironwood", {.chip = "TPU7x, one device (half a chip)", .share_of_peak = true}, 0.15, 0.01}};
 }
 
-std::string yaml(Device device) { return to_yaml(write_fields(fields_of(device))); }
+std::string yaml(Device device) {
+  return to_yaml(write_fields(fields_of(device)));
+}
 
 TEST_CASE("fitting a device's rows again gives the figures of its file" *
           doctest::skip(!std::filesystem::exists(Table))) {
@@ -111,14 +113,16 @@ TEST_CASE("a fit's file can be read, its report names rows, error and what was c
           doctest::skip(!std::filesystem::exists(Table))) {
   unsetenv("SYNCLINE_DATA");
   const CsvTable table = CsvTable::parse(read_text_file(Table, 64 << 20), "gemm_efficiency.csv");
-  const DeviceFit fit = fit_device(table, {.chip = "B200 SXM", .precision = Precision::Bf16}, load_device("b200-sxm"));
+  const DeviceFit fit =
+      fit_device(table, {.chip = "B200 SXM", .precision = Precision::Bf16}, load_device("b200-sxm"));
   const std::string text = report(fit);
   CAPTURE(text);
   CHECK(text.find("bf16") != std::string::npos);
   CHECK(text.find("to 10 ms") != std::string::npos);
   CHECK(text.find("worst rows") != std::string::npos);
   CHECK(text.find("note: products of 2 sources") != std::string::npos);
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("syncline-{}.yaml", getpid());
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("syncline-{}.yaml", getpid());
   std::ofstream(file) << device_yaml(fit, "b200-sxm");
   const Device device = load_device(file);
   std::filesystem::remove(file);
@@ -128,7 +132,8 @@ TEST_CASE("a fit's file can be read, its report names rows, error and what was c
 
 TEST_CASE("what a request asks for in vain is told") {
   const CsvTable table = CsvTable::parse(
-      "chip,kind,m,n,k,dtype,achieved_tflops,source\nX1,matmul,1,2,3,bf16,1,Lab\nX1,matmul,1,2,3,fp8,1,Lab\n", "t.csv");
+      "chip,kind,m,n,k,dtype,achieved_tflops,source\nX1,matmul,1,2,3,bf16,1,Lab\nX1,matmul,1,2,3,fp8,1,Lab\n",
+      "t.csv");
   Device base;
   base.name = "base";
   base.peak[Precision::Bf16] = FlopPerSecond(1e14);
@@ -139,9 +144,12 @@ TEST_CASE("what a request asks for in vain is told") {
     std::string message;
   };
   for (const Row& row :
-       {Row{"source", {.chip = "X1", .source = "lab"},
+       {Row{"source",
+            {.chip = "X1", .source = "lab"},
             "no product is from a source with \"lab\" in its name; there are \"Lab\" (2 rows)"},
-        Row{"precision", {.chip = "X1", .precision = Precision::Int8}, "of chip \"X1\" there is no row in int8"},
+        Row{"precision",
+            {.chip = "X1", .precision = Precision::Int8},
+            "of chip \"X1\" there is no row in int8"},
         Row{"peak", {.chip = "X1"}, "row line 3 is in fp8, for which the base \"base\" has no peak"}}) {
     CAPTURE(row.name);
     std::string message;

@@ -6,7 +6,8 @@
 namespace syncline::calibrate {
 namespace {
 
-const std::string Header = "id,source,chip,kind,m,n,k,groups,dtype,out_dtype,stage,achieved_tflops,peak_tflops,note\n";
+const std::string Header =
+    "id,source,chip,kind,m,n,k,groups,dtype,out_dtype,stage,achieved_tflops,peak_tflops,note\n";
 
 KernelRows read(const std::string& lines, const std::string& chip = "X1") {
   return read_kernel_rows(CsvTable::parse(Header + lines, "t.csv"), chip);
@@ -49,7 +50,8 @@ TEST_CASE("a grouped product's backward has other sizes than its forward") {
   };
   for (const Row& row : {Row{"fwd", 3, 5, 7}, Row{"bwd_grad_act", 3, 7, 5}, Row{"bwd_grad_w", 7, 5, 3}}) {
     CAPTURE(row.stage);
-    const KernelRows rows = read("a,S,X1,grouped matmul,3,5,7,4,bf16,bf16," + std::string(row.stage) + ",1,1,\n");
+    const KernelRows rows =
+        read("a,S,X1,grouped matmul,3,5,7,4,bf16,bf16," + std::string(row.stage) + ",1,1,\n");
     REQUIRE(rows.grouped.size() == 1);
     const Kernel& kernel = rows.grouped[0].kernel;
     CHECK(kernel.batch == 4);
@@ -63,7 +65,8 @@ TEST_CASE("a grouped product's backward has other sizes than its forward") {
 TEST_CASE("attention counts the causal half of what its source does") {
   // forward 2 products over the square: 2·1·8·4096²·(128 + 128) FLOP at 100 TFLOP/s; half of them are done
   const double square = 2.0 * 8 * 4096 * 4096 * 256;
-  const std::string note = "batch=1; seq_len=4096; head_num=8; kv_head_num=1; qk_head_dim=128; v_head_dim=128";
+  const std::string note =
+      "batch=1; seq_len=4096; head_num=8; kv_head_num=1; qk_head_dim=128; v_head_dim=128";
   const KernelRows rows = read("a,S,X1,attention fwd,,,,,bf16,,sdp_fwd,100,1," + note + "\n" +
                                "b,S,X1,attention bwd,,,,,bf16,,sdp_bwd,100,1," + note + "\n");
   REQUIRE(rows.attention.size() == 2);
@@ -92,8 +95,10 @@ TEST_CASE("bad tables are refused with the place") {
   };
   const std::string good = "a,S,X1,matmul,1,2,3,,bf16,,,1,1,\n";
   for (const Row& row :
-       {Row{"another chip", Header + good, "X2", "t.csv: error: no row has this chip: unknown chip \"X2\"; did you mean \"X1\"?"},
-        Row{"no column", "chip,kind,m,n,dtype\n", "X1", "t.csv:1: error: column \"achieved_tflops\" is missing"},
+       {Row{"another chip", Header + good, "X2",
+            "t.csv: error: no row has this chip: unknown chip \"X2\"; did you mean \"X1\"?"},
+        Row{"no column", "chip,kind,m,n,dtype\n", "X1",
+            "t.csv:1: error: column \"achieved_tflops\" is missing"},
         Row{"no column either", "chip,kind,m,n,dtype\n", "X1", "t.csv:1: error: column \"k\" is missing"},
         Row{"no number", Header + good + "b,S,X1,matmul,1,two,3,,bf16,,,1,1,\n", "X1",
             "t.csv:3: error: column \"n\" is \"two\", expected a number above 0"},
@@ -102,7 +107,8 @@ TEST_CASE("bad tables are refused with the place") {
         Row{"half a row", Header + "b,S,X1,matmul,1.5,2,3,,bf16,,,1,1,\n", "X1",
             "t.csv:2: error: column \"m\" is \"1.5\", expected a whole number"},
         Row{"zero", Header + "b,S,X1,matmul,1,2,0,,bf16,,,1,1,\n", "X1", "column \"k\" is \"0\""},
-        Row{"infinity", Header + "b,S,X1,matmul,1,2,3,,bf16,,,inf,1,\n", "X1", "column \"achieved_tflops\" is \"inf\""},
+        Row{"infinity", Header + "b,S,X1,matmul,1,2,3,,bf16,,,inf,1,\n", "X1",
+            "column \"achieved_tflops\" is \"inf\""},
         Row{"a precision", Header + "b,S,X1,matmul,1,2,3,,bf17,,,1,1,\n", "X1",
             "t.csv:2: error: unknown dtype \"bf17\"; did you mean \"bf16\"?"},
         Row{"attention without sizes", Header + "b,S,X1,attention fwd,,,,,bf16,,,1,1,batch=1\n", "X1",

@@ -217,7 +217,12 @@ const Bundle& CollectivePlayer::stretched_bundle(const Collective& collective, c
   const Topology& topology = paths_.topology();
   for (const GroupId sibling : group.siblings) {
     const CollectivePlan plan = plan_of(collective, part.method.algorithm, Bytes(1), group, sibling);
-    sum_.add(link_uses(plan, accelerators_of(members_of(collective, sibling)), topology));
+    const std::span<const RankId> members = members_of(collective, sibling);
+    for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
+      scratch_.clear();
+      paths_.append(members[from], members[to], scratch_);
+      sum_.add(scratch_, bytes.si());
+    });
   }
   bundle.uses = sum_.take();
   for (LinkUse& use : bundle.uses)

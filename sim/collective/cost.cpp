@@ -5,25 +5,7 @@
 #include <map>
 #include <set>
 
-
 namespace syncline {
-namespace {
-
-/// Calls move(from, to, bytes) for each pair of members between which a plan moves something.
-template <class Move>
-void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& move) {
-  for (const Lane& lane : plan.lanes)
-    for (std::size_t i = 0; i < lane.senders(); ++i)
-      move(lane.order[i], lane.order[(i + 1) % lane.order.size()], lane.bytes_per_sender());
-  for (const Burst& burst : plan.phases)
-    for (std::size_t i = 0; i < (burst.pattern == Burst::Pattern::AllPairs ? members : 1); ++i)
-      for (std::size_t j = 0; j < members; ++j)
-        if (i != j) move(i, j, burst.bytes);
-  if (plan.flows)
-    for (const Flow& flow : *plan.flows) move(flow.from, flow.to, plan.bytes * flow.share);
-}
-
-}  // namespace
 
 Spread spread_of(std::span<const AcceleratorId> members, const Topology& topology) {
   std::set<std::uint32_t> nodes;

@@ -42,6 +42,20 @@ struct Load {
 /// @param uses   of one action that stands for the whole plan
 /// @param bytes  its progress
 [[nodiscard]] Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology);
+/// Calls move(from, to, bytes) for each pair of members between which a plan moves something.
+template <class Move>
+void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& move) {
+  for (const Lane& lane : plan.lanes)
+    for (std::size_t i = 0; i < lane.senders(); ++i)
+      move(lane.order[i], lane.order[(i + 1) % lane.order.size()], lane.bytes_per_sender());
+  for (const Burst& burst : plan.phases)
+    for (std::size_t i = 0; i < (burst.pattern == Burst::Pattern::AllPairs ? members : 1); ++i)
+      for (std::size_t j = 0; j < members; ++j)
+        if (i != j) move(i, j, burst.bytes);
+  if (plan.flows)
+    for (const Flow& flow : *plan.flows) move(flow.from, flow.to, plan.bytes * flow.share);
+}
+
 /// Every link of a plan, by id, with what crosses it in all, in bytes, as coefficient.
 [[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
                                              const Topology& topology);

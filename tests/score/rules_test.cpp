@@ -35,7 +35,7 @@ std::string error_of(const std::string& rule) {
 }
 
 const std::string Header = "id,model,layers,hidden,heads,seq,gpu,n_gpus,gbs,mbs,tp,pp,cp,vpp,recompute,experts";
-const std::string Cells = "a,GPT-1B,24,2048,16,1024,A100,8,64,2,1,4,1,2,full,";
+const std::string Cells = "a,GPT-1B,24,2048,16,1024,a100-sxm-80gb,8,64,2,1,4,1,2,full,";
 
 TEST_CASE("a condition holds of what it says") {
   struct Row {
@@ -106,12 +106,12 @@ TEST_CASE("a rule refuses a row, and so does what a scenario cannot do without")
     const char* cells;
     const char* refusal;
   };
-  for (const Row& row : {Row{"a,GPT,24,2048,16,1024,A100,8,64,2,1,4,1,2,full,8", "no experts"},
-                         Row{"a,GPT,,2048,16,1024,A100,8,64,2,1,4,1,2,full,0", "no layer sizes"},
-                         Row{"a,GPT,24,2048,16,,A100,8,64,2,1,4,1,2,full,", "the sequence length is not known"},
+  for (const Row& row : {Row{"a,GPT,24,2048,16,1024,a100-sxm-80gb,8,64,2,1,4,1,2,full,8", "no experts"},
+                         Row{"a,GPT,,2048,16,1024,a100-sxm-80gb,8,64,2,1,4,1,2,full,0", "no layer sizes"},
+                         Row{"a,GPT,24,2048,16,,a100-sxm-80gb,8,64,2,1,4,1,2,full,", "the sequence length is not known"},
                          Row{"a,GPT,24,2048,16,1024,,8,64,2,1,4,1,2,full,", "the accelerator is not known"},
-                         Row{"a,GPT,24,2048,16,1024,A100,8,,2,1,4,1,2,full,", "the global batch is not known"},
-                         Row{"a,GPT,24,2048,16,1024,A100,8,64,2,1,4,1,2,full,", ""}}) {
+                         Row{"a,GPT,24,2048,16,1024,a100-sxm-80gb,8,,2,1,4,1,2,full,", "the global batch is not known"},
+                         Row{"a,GPT,24,2048,16,1024,a100-sxm-80gb,8,64,2,1,4,1,2,full,", ""}}) {
     CAPTURE(row.cells);
     CHECK(scenario_of(row_of(Header, row.cells), rules).refusal == row.refusal);
   }

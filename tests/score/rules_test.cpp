@@ -79,6 +79,7 @@ TEST_CASE("a row becomes a scenario whose assumptions stand on their lines; what
   - {rule: few-words, because: such models have them, fill: {vocab: 51200}}
   - {rule: inner, because: GPT, set: {model.ffn: "= 4 * hidden", kernels: eager}}
   - {rule: says-full, stated: true, when: {recompute: ^full}, set: {recompute: full, kernels: default}}
+  - {rule: chip, stated: true, set: {device.base: a100-sxm-80gb}}
   - {rule: ends, because: ends are heavy, set: {pipeline.split: "= one_less_at_ends(layers - 2 + 8, pp * vpp)"}}
 )yaml");
   const RowScenario scenario = scenario_of(row_of(Header, Cells), rules);
@@ -101,7 +102,10 @@ TEST_CASE("a row becomes a scenario whose assumptions stand on their lines; what
 }
 
 TEST_CASE("a rule refuses a row, and so does what a scenario cannot do without") {
-  const auto rules = rules_from("rules:\n  - {rule: no, when: {experts: '> 0'}, refuse: no experts}\n");
+  const auto rules = rules_from(
+      "rules:\n"
+      "  - {rule: no, when: {experts: '> 0'}, refuse: no experts}\n"
+      "  - {rule: chip, stated: true, when: {gpu: ^a100}, set: {device.base: a100-sxm-80gb}}\n");
   struct Row {
     const char* cells;
     const char* refusal;

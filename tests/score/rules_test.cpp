@@ -76,6 +76,7 @@ TEST_CASE("rules are walked in order: blanks are filled once, readings and keys 
 
 TEST_CASE("a row becomes a scenario whose assumptions stand on their lines; what a rule takes back is left out") {
   const auto rules = rules_from(R"yaml(rules:
+  - {rule: chip, stated: true, when: {gpu: a100}, set: {device: a100-sxm-80gb}}
   - {rule: few-words, because: such models have them, fill: {vocab: 51200}}
   - {rule: inner, because: GPT, set: {model.ffn: "= 4 * hidden", kernels: eager}}
   - {rule: says-full, stated: true, when: {recompute: ^full}, set: {recompute: full, kernels: default}}

@@ -123,7 +123,7 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
   std::optional<pipeline::Order> order;
   if (scenario.textbook) order = order_of(*scenario.textbook);
   Schedule schedule = schedule_of(scenario, order);
-  const std::vector<std::string> wrong = check_schedule(schedule, fold);
+  const std::vector<std::string> wrong = check_schedule(schedule, fold || scenario.fold);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
   Cluster cluster = cluster_of(scenario, schedule);
   return {file, std::move(scenario), std::move(schedule), std::move(cluster), std::move(order)};

@@ -187,7 +187,7 @@ class Run : public Subcommand {
     const std::string& detail = !detail_.empty() || !question.scenario ? detail_ : question.scenario->detail;
     RunOptions options;
     options.detail = detail == "full" ? Detail::Full : Detail::Aggregate;
-    options.fold = fold_;
+    options.fold = fold_ || (question.scenario && question.scenario->fold);
     options.network = network_ == "native" ? NetworkModel::Native : NetworkModel::Fluid;
     return options;
   }

@@ -76,7 +76,7 @@ void simulate(const RowScenario& row, RowResult& result) {
   const Schedule schedule = make_schedule(scenario);
   const Cluster cluster{build_topology(scenario.topology), scenario.device, placement_in_order(schedule.world_size())};
   RunOptions options;
-  options.fold = true;
+  options.fold = scenario.fold;
   const RunResult run = make_simgrid_backend()->run(schedule, cluster, options);
   result.predicted_s = run.step_time.si();
   result.predicted_memory_bytes = peak_memory(run, row.row.text("memory_kind")).si();

@@ -188,13 +188,15 @@ void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErro
           in_keys(*of_counts, Keys));
     return errors.add(place_of(root, "pipeline.split"), fmt::format("\"pipeline.split\" {}", *reason));
   }
-  const double ops = ops_of(job);
+  // Folded, one rank of each role is simulated.
+  const double alike = scenario.fold ? 1.0 * job.ranks() / job.pipeline_parallel : 1;
+  const double ops = ops_of(job) / alike;
   if (ops > MostOps)
     errors.add(
         place_of(root, "batch.global"),
         fmt::format("\"batch.global\" is {}: about {:.2g} ops a step over all ranks, at most {:.2g} are "
-                    "simulated; lower it or parallel.dp, or raise batch.microbatch",
-                    scenario.global_batch, ops, MostOps));
+                    "simulated; lower it or parallel.dp, or raise batch.microbatch{}",
+                    scenario.global_batch, ops, MostOps, scenario.fold ? "" : ", or set run.fold to true"));
 }
 
 }  // namespace syncline

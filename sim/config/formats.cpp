@@ -284,7 +284,8 @@ Fields fields_of(Scenario& scenario) {
   else
     add(training_fields(scenario));
   add({optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
-                              optional("seed", scenario.seed)}),
+                              optional("seed", scenario.seed),
+                              printed_if(scenario.fold, optional("fold", scenario.fold))}),
        optional("published", scenario.published),
        {"expect", false, expect_codec(scenario.expect)}});
   return fields;

@@ -33,6 +33,7 @@ struct Scenario {
   std::vector<Expectation> expect;
   std::string detail = "aggregate";  // run.detail
   std::uint64_t seed = 0;            // run.seed
+  bool fold = false;                 // run.fold: one rank of each role is simulated for all of them
 };
 
 /// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the

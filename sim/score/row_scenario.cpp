@@ -153,7 +153,7 @@ std::string scenario_text(const Reading& reading, std::vector<Setting> settings)
                                                             row.text("n_gpus"), row.text("gpu"))));
   if (!row.blank("source")) text += fmt::format("source: {}\n", quoted(row.text("source")));
   write_block(settings, "", 0, reading, text);
-  return text + published_of(row);
+  return text + "run: {fold: true}\n" + published_of(row);
 }
 
 /// Something of the rule is left: a later one has not replaced all that it set.

@@ -281,6 +281,12 @@ TEST_SUITE("scenario: bad pipelines of a training run") {
     const std::string message = message_of([&] { static_cast<void>(load_scenario(file, changes)); });
     CHECK(message.find("--set batch.global=33554432: error: \"batch.global\" is 33554432: about ") == 0);
     CHECK(message.find(" ops a step over all ranks, at most 2e+08 are simulated; lower it or parallel.dp, or "
-                       "raise batch.microbatch") != std::string::npos);
+                       "raise batch.microbatch, or set run.fold to true") != std::string::npos);
+    // Folded, one rank of each of the stages is simulated.
+    std::vector<Override> folded = changes;
+    folded.push_back({"run.fold", "true"});
+    const Scenario scenario = load_scenario(file, folded);
+    CHECK(scenario.fold);
+    CHECK(show_scenario(scenario).find("fold: true") != std::string::npos);
   }
 }

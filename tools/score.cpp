@@ -14,6 +14,7 @@
 #include "sim/core/csv.hpp"
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
+#include "sim/score/measured_time.hpp"
 #include "sim/score/row_scenario.hpp"
 #include "sim/score/score_json.hpp"
 #include "sim/score/score_text.hpp"
@@ -46,13 +47,6 @@ CsvTable read_table(const std::string& file) { return CsvTable::parse(read_text_
 
 bool is_training_table(const CsvTable& table) {
   return std::ranges::all_of(TrainingColumns, [&](std::string_view column) { return table.has(column); });
-}
-
-/// Rows of a table of set-ups have no figure at all.
-bool is_measured(const TrainingRow& row) {
-  constexpr std::array Figures{"step_time", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu",
-                               "flops_per_gpu", "mfu", "memory_bytes"};
-  return std::ranges::any_of(Figures, [&](const char* figure) { return !row.blank(figure); });
 }
 
 /// All tables in a folder and its two, by name.
@@ -178,7 +172,7 @@ class ScoreCommand : public Subcommand {
         continue;
       }
       const std::vector<TrainingRow> rows = score::read_training_rows(table);
-      if (!named && std::ranges::none_of(rows, is_measured)) continue;
+      if (!named && std::ranges::none_of(rows, score::has_measured_time)) continue;  // set-ups
       for (const TrainingRow& row : rows) {
         ids.push_back(row.id());
         if (matches(row)) wanted.push_back(row);

@@ -36,7 +36,7 @@ RowResult described(const RowScenario& scenario) {
   result.precision = row.text("precision");
   result.family = score::family_of(row.text("model"));
   const std::string& experts = row.text("experts");
-  result.dense = experts.empty() || experts == "0";
+  result.dense = (experts.empty() || experts == "0") && score::has_measured_time(row);
   result.job = joined(row, {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "gpu", "n_gpus", "gbs"});
   result.plan = scenario.plan + joined(row, {"precision", "recompute", "schedule", "fsdp", "zero_stage"});
   result.memory_run = row.text("memory_run");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "sim/core/error.hpp"
@@ -48,6 +50,12 @@ Flop counted_flop(const Scenario& scenario, const std::string& count) {
       fmt::format("only a rate of FLOP is given, and how its source counts them is \"{}\"; expected causal, full-square or "
                   "recomputed, set by a rule that fills flop_count",
                   count));
+}
+
+bool has_measured_time(const TrainingRow& row) {
+  constexpr std::array Figures{"step_time", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu",
+                               "flops_per_gpu", "mfu"};
+  return std::ranges::any_of(Figures, [&](const char* figure) { return speed(row, figure).has_value(); });
 }
 
 std::optional<MeasuredTime> measured_time(const TrainingRow& row, const Scenario& scenario) {

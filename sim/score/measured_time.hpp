@@ -24,6 +24,9 @@ struct MeasuredTime {
 /// @throws InputError when flop_count is none of these
 [[nodiscard]] std::optional<MeasuredTime> measured_time(const TrainingRow& row, const Scenario& scenario);
 
+/// The row has one of these figures.
+[[nodiscard]] bool has_measured_time(const TrainingRow& row);
+
 /// FLOP of a step by one of the counts.
 /// @throws std::invalid_argument when there is no such count
 [[nodiscard]] Flop counted_flop(const Scenario& scenario, const std::string& count);

@@ -13,7 +13,7 @@ namespace syncline::score {
 struct RowResult {
   std::string table, id, source, gpu, precision;
   std::string family;  // of the model: "llama", "gpt"
-  bool dense = true;   // no mixture of experts
+  bool dense = true;   // of a dense model, with a measured step time: what coverage of dense rows counts
   std::string job;     // equal for rows of one job: sizes, accelerators, batch and sequence
   std::string plan;    // equal where the same was run in the same way
 

@@ -32,6 +32,9 @@ struct ScaleOutText {
     return fmt::format("torus {}; {}", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
                        text_of(torus.link));
   }
+  std::string operator()(const DragonflySpec& dragonfly) const {
+    return fmt::format("dragonfly; {}", text_of(dragonfly.link));
+  }
   std::string operator()(const AllToAllSpec& fabric) const {
     const bool ideal = fabric.kind == AllToAllSpec::Kind::IdealSwitch;
     return fmt::format("all-to-all, {}; {}", ideal ? "one ideal switch" : "full mesh", text_of(fabric.link));

@@ -24,7 +24,10 @@ Lane ring_lane(CollectiveKind kind, Bytes bytes, const std::vector<std::uint32_t
   switch (kind) {
     case CollectiveKind::AllReduce: lane.steps = 2 * (n - 1); break;
     case CollectiveKind::AllGather:
-    case CollectiveKind::ReduceScatter: break;
+    case CollectiveKind::ReduceScatter:
+    case CollectiveKind::Reduce:
+    case CollectiveKind::Scatter:
+    case CollectiveKind::Gather: break;
     case CollectiveKind::AllToAll: lane.shrinking = true; break;
     case CollectiveKind::Shift:
       lane.steps = 1;
@@ -49,6 +52,9 @@ std::vector<Burst> direct_phases(CollectiveKind kind, Bytes bytes, std::size_t n
     case CollectiveKind::Broadcast: return {{Burst::Pattern::FromFirst, bytes}};
     case CollectiveKind::AllGather:
     case CollectiveKind::ReduceScatter:
+    case CollectiveKind::Reduce:
+    case CollectiveKind::Scatter:
+    case CollectiveKind::Gather:
     case CollectiveKind::AllToAll: return {exchange};
     case CollectiveKind::Shift: return {{Burst::Pattern::AllPairs, bytes / static_cast<double>(n - 1)}};
   }

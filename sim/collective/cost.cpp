@@ -24,7 +24,7 @@ Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread) {
     case Algorithm::InNetwork: return {2, up_and_down};
     case Algorithm::Direct: return {g - 1, n - g};
     case Algorithm::Ring:
-    case Algorithm::Auto: break;
+    default: break;
   }
   const double steps = (n - 1) * (kind == CollectiveKind::AllReduce ? 2 : 1);
   const double between = spread.nodes == 1 ? 0 : steps * k / n;
@@ -96,7 +96,7 @@ const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figure
     case Algorithm::InNetwork: return figures.in_network;
     case Algorithm::Direct: return figures.direct;
     case Algorithm::Ring:
-    case Algorithm::Auto: break;
+    default: break;
   }
   return figures.ring;
 }

@@ -109,7 +109,8 @@ Fields fields_of(Device& device) {
           optional("kernel-gap", device.kernel_gap),
           optional("launch", device.launch),
           optional("compute-rate-while-communicating", device.compute_rate_while_communicating, AnyShare),
-          optional("reserve", device.reserve, AnySize)};
+          optional("reserve", device.reserve, AnySize),
+          optional("power", device.power)};
 }
 
 }  // namespace syncline

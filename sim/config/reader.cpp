@@ -99,6 +99,7 @@ constexpr auto TimeUnits = std::to_array<PrintUnit>({{"s", 1}, {"ms", 1e-3}, {"u
 constexpr auto SizeUnits = std::to_array<PrintUnit>({{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}});
 constexpr auto RateUnits =
     std::to_array<PrintUnit>({{"GBps", 1e9}, {"MBps", 1e6}, {"kBps", 1e3}, {"Bps", 1}});
+constexpr auto PowerUnits = std::to_array<PrintUnit>({{"MW", 1e6}, {"kW", 1e3}, {"W", 1}});
 constexpr auto FlopRateUnits = std::to_array<PrintUnit>({{"TFLOPps", 1e12}, {"GFLOPps", 1e9}});
 
 // The shortest text, over the units, that reads back as the same value.
@@ -224,6 +225,11 @@ Codec codec(BytesPerSecond& value, Limits limits) {
 Codec codec(FlopPerSecond& value, Limits limits) {
   return scalar_codec(value, "a compute rate such as \"989TFLOPps\"", limits, parse_flop_per_second,
                       exact_quantity<FlopPerSecond>(FlopRateUnits, parse_flop_per_second));
+}
+
+Codec codec(Watts& value, Limits limits) {
+  return scalar_codec(value, "a power such as \"700W\"", limits, parse_watts,
+                      exact_quantity<Watts>(PowerUnits, parse_watts));
 }
 
 Codec word_codec(std::vector<std::string> words, std::function<void(std::size_t)> set,

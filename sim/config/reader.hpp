@@ -75,6 +75,7 @@ inline constexpr Limits AnySize{.low = 0, .high = 1e18};        // B
 inline constexpr Limits AnyCapacity{.low = 1, .high = 1e18};    // B
 inline constexpr Limits AnyBandwidth{.low = 1, .high = 1e18};   // B/s
 inline constexpr Limits AnyFlopRate{.low = 1e6, .high = 1e21};  // FLOP/s
+inline constexpr Limits AnyPower{.low = 0, .high = 1e12};       // W
 inline constexpr Limits AnyShare{.low = 1e-6, .high = 1};
 
 // --- codecs of plain values ---
@@ -89,6 +90,7 @@ inline constexpr Limits AnyShare{.low = 1e-6, .high = 1};
 [[nodiscard]] Codec codec(Bytes& value, Limits limits = AnyCapacity);
 [[nodiscard]] Codec codec(BytesPerSecond& value, Limits limits = AnyBandwidth);
 [[nodiscard]] Codec codec(FlopPerSecond& value, Limits limits = AnyFlopRate);
+[[nodiscard]] Codec codec(Watts& value, Limits limits = AnyPower);
 
 /// A word out of a list.
 template <class Enum>

@@ -10,6 +10,7 @@
 #include "sim/config/textbook.hpp"
 #include "sim/device/device.hpp"
 #include "sim/report/claims.hpp"
+#include "sim/topology/faults.hpp"
 #include "sim/topology/spec.hpp"
 #include "sim/training/training.hpp"
 
@@ -29,6 +30,8 @@ struct Scenario {
   TrainingJob job;
   std::int64_t global_batch = 0;  // sequences a step
 
+  std::vector<Fault> faults;
+  Noise noise;
   std::vector<PublishedFigure> published;
   std::vector<Expectation> expect;
   std::string detail = "aggregate";  // run.detail

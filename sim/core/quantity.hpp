@@ -1,4 +1,4 @@
-// Quantities as types: seconds, bytes, bytes per second, FLOP, FLOP per second.
+// Quantities as types: seconds, bytes, bytes per second, FLOP, FLOP per second, watts, joules.
 //
 // Each is a distinct type over a double in SI units; there is no implicit way in or out. `bytes / rate` gives
 // seconds, `bytes + seconds` does not compile. The number itself leaves the type by `.si()`, at the printer and
@@ -15,7 +15,7 @@ class Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(double si) : si_(si) {}
 
-  /// The value in SI units (s, B, B/s, FLOP, FLOP/s).
+  /// The value in SI units (s, B, B/s, FLOP, FLOP/s, W, J).
   [[nodiscard]] constexpr double si() const { return si_; }
 
   constexpr Quantity& operator+=(Quantity other) { si_ += other.si_; return *this; }
@@ -41,6 +41,8 @@ using Bytes = Quantity<struct ByteUnit>;
 using BytesPerSecond = Quantity<struct BytePerSecondUnit>;
 using Flop = Quantity<struct FlopUnit>;
 using FlopPerSecond = Quantity<struct FlopPerSecondUnit>;
+using Watts = Quantity<struct WattUnit>;
+using Joules = Quantity<struct JouleUnit>;
 
 constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) { return Seconds(amount.si() / rate.si()); }
 constexpr BytesPerSecond operator/(Bytes amount, Seconds time) { return BytesPerSecond(amount.si() / time.si()); }
@@ -48,6 +50,7 @@ constexpr Bytes operator*(BytesPerSecond rate, Seconds time) { return Bytes(rate
 constexpr Bytes operator*(Seconds time, BytesPerSecond rate) { return rate * time; }
 constexpr Seconds operator/(Flop work, FlopPerSecond rate) { return Seconds(work.si() / rate.si()); }
 constexpr FlopPerSecond operator/(Flop work, Seconds time) { return FlopPerSecond(work.si() / time.si()); }
+constexpr Joules operator*(Watts power, Seconds time) { return Joules(power.si() * time.si()); }
 constexpr Flop operator*(FlopPerSecond rate, Seconds time) { return Flop(rate.si() * time.si()); }
 
 /// Literals: k, M, G, T are powers of 10; Ki, Mi, Gi powers of 2; `b` is a bit, `B` a byte.
@@ -72,6 +75,8 @@ SYNCLINE_LITERAL(Gbps, BytesPerSecond, 1e9 / 8)
 SYNCLINE_LITERAL(GFLOP, Flop, 1e9)
 SYNCLINE_LITERAL(TFLOP, Flop, 1e12)
 SYNCLINE_LITERAL(TFLOPps, FlopPerSecond, 1e12)
+SYNCLINE_LITERAL(W, Watts, 1.0)
+SYNCLINE_LITERAL(kW, Watts, 1e3)
 #undef SYNCLINE_LITERAL
 }  // namespace literals
 

@@ -37,6 +37,8 @@ constexpr std::array FlopUnits = std::to_array<Unit>(
 constexpr std::array FlopRateUnits = std::to_array<Unit>({{"GFLOPps", 1e9}, {"TFLOPps", 1e12}, {"PFLOPps", 1e15},
     {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}});
 
+constexpr std::array PowerUnits = std::to_array<Unit>({{"W", 1}, {"kW", 1e3}, {"MW", 1e6}});
+
 std::string unit_names(const UnitTable& table) {
   std::string names;
   for (const Unit& unit : table.units) names += (names.empty() ? "" : ", ") + std::string(unit.name);
@@ -102,6 +104,8 @@ FlopPerSecond parse_flop_per_second(std::string_view text) {
   return FlopPerSecond(parse(text, {"a compute rate", "989TFLOPps", FlopRateUnits}));
 }
 
+Watts parse_watts(std::string_view text) { return Watts(parse(text, {"a power", "700W", PowerUnits})); }
+
 double parse_number(std::string_view text) {
   double value = 0;
   if (!read_number(text, value).empty())
@@ -145,6 +149,16 @@ std::string to_text(FlopPerSecond value) {
   static constexpr std::array prefixes = std::to_array<Unit>(
       {{"PFLOP/s", 1e15}, {"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}, {"MFLOP/s", 1e6}, {"FLOP/s", 1}});
   return scaled(value.si(), prefixes, 1);
+}
+
+std::string to_text(Watts value) {
+  static constexpr std::array prefixes = std::to_array<Unit>({{"MW", 1e6}, {"kW", 1e3}, {"W", 1}});
+  return scaled(value.si(), prefixes, 1);
+}
+std::string to_text(Joules value) {
+  static constexpr std::array prefixes =
+      std::to_array<Unit>({{"GJ", 1e9}, {"MJ", 1e6}, {"kJ", 1e3}, {"J", 1}, {"mJ", 1e-3}, {"uJ", 1e-6}});
+  return scaled(value.si(), prefixes, 1e-6);
 }
 
 std::string exact_text(double value) {

@@ -18,6 +18,7 @@ namespace syncline {
 [[nodiscard]] BytesPerSecond parse_bytes_per_second(std::string_view text); // Gbps, GBps, GB/s, GiB/s, Tbps, ...
 [[nodiscard]] Flop parse_flop(std::string_view text);                       // FLOP, GFLOP, TFLOP, PFLOP
 [[nodiscard]] FlopPerSecond parse_flop_per_second(std::string_view text);   // TFLOPps, TFLOP/s, ...
+[[nodiscard]] Watts parse_watts(std::string_view text);                       // W, kW, MW
 /// Plain number, finite; the whole text must be the number.
 [[nodiscard]] double parse_number(std::string_view text);
 /// Plain integer without leading zeros (`010` is refused: some readers take it for 8).
@@ -29,6 +30,8 @@ namespace syncline {
 [[nodiscard]] std::string to_text(BytesPerSecond value);
 [[nodiscard]] std::string to_text(Flop value);
 [[nodiscard]] std::string to_text(FlopPerSecond value);
+[[nodiscard]] std::string to_text(Watts value);
+[[nodiscard]] std::string to_text(Joules value);
 
 /// Shortest decimal text that reads back as the same double: `0.0025`, `1e-06`.
 [[nodiscard]] std::string exact_text(double value);

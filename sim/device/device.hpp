@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct Device {
   double compute_rate_while_communicating =
       1.0;        // interference: rate of compute with a communication kernel resident
   Bytes reserve;  // memory the run time takes for itself (context, communicators)
+  std::optional<Watts> power;  // the data sheet's, at full load
 
   /// fp8-block has the peak of fp8, where it has none of its own.
   /// @throws std::invalid_argument when the device has no figure for that precision

@@ -5,17 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "sim/core/ids.hpp"
+#include "sim/core/link_use.hpp"
 #include "sim/core/quantity.hpp"
 
 namespace syncline {
-
-/// One link that a transfer loads: `coefficient` bytes cross it per byte of progress (1 for a plain flow; 1/k on each
-/// of k sprayed paths; the number of member flows for a whole collective).
-struct LinkUse {
-  LinkId link;
-  double coefficient = 1.0;
-};
 
 /// Named by the caller, handed back when the thing is done.
 using Token = std::uint64_t;

@@ -243,8 +243,11 @@ double bus_factor(CollectiveKind kind, std::size_t ranks) {
     case CollectiveKind::AllReduce: return 2 * others;
     case CollectiveKind::AllGather:
     case CollectiveKind::ReduceScatter:
-    case CollectiveKind::AllToAll: return others;
+    case CollectiveKind::AllToAll:
+    case CollectiveKind::Scatter:
+    case CollectiveKind::Gather: return others;
     case CollectiveKind::Broadcast:
+    case CollectiveKind::Reduce:
     case CollectiveKind::Shift: break;
   }
   return 1;

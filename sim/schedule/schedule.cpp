@@ -32,12 +32,14 @@ struct Names<MemoryCategory> {
 };
 template <>
 struct Names<CollectiveKind> {
-  static constexpr std::array<std::string_view, 6> all{"all-reduce", "all-gather", "reduce-scatter", "broadcast",
-                                                       "all-to-all", "shift"};
+  static constexpr std::array<std::string_view, 9> all{"all-reduce", "all-gather", "reduce-scatter",
+                                                       "broadcast",  "all-to-all", "shift",
+                                                       "reduce",     "scatter",    "gather"};
 };
 template <>
 struct Names<Algorithm> {
-  static constexpr std::array<std::string_view, 5> all{"auto", "ring", "direct", "tree", "in-network"};
+  static constexpr std::array<std::string_view, 10> all{"auto",      "ring",     "direct",       "tree",   "in-network",
+                                                        "recursive", "pairwise", "hierarchical", "bucket", "two-hop"};
 };
 
 template <class Enum>

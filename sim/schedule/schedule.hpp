@@ -72,9 +72,13 @@ struct MemoryEffect {
   friend bool operator==(const MemoryEffect&, const MemoryEffect&) = default;
 };
 
-enum class CollectiveKind : std::uint8_t { AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, Shift };
-/// Tree and InNetwork carry out all-reduce only.
-enum class Algorithm : std::uint8_t { Auto, Ring, Direct, Tree, InNetwork };
+enum class CollectiveKind : std::uint8_t {
+  AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, Shift, Reduce, Scatter, Gather
+};
+/// Which of them carry out which kind: sim/collective/collective.hpp.
+enum class Algorithm : std::uint8_t {
+  Auto, Ring, Direct, Tree, InNetwork, Recursive, Pairwise, Hierarchical, Bucket, TwoHop
+};
 
 struct Compute {
   WorkId work;
@@ -83,7 +87,8 @@ struct Compute {
 
 /// Of the rank's group in `family`. `bytes` is S as nccl-tests counts it: the whole buffer (all-gather and
 /// reduce-scatter: n × the part of one rank; all-to-all: all that one rank sends, its own part included).
-/// Broadcast is from the group's first member. Shift: each member passes `bytes` on to its neighbour in the ring.
+/// Broadcast and scatter are from the group's first member, reduce and gather to it; of scatter and gather `bytes` is what
+/// the first member holds, n × the part of one. Shift: each member passes `bytes` on to its neighbour in the ring.
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   FamilyId family;

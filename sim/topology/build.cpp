@@ -64,6 +64,9 @@ struct BuildFabric {
   std::unique_ptr<const Fabric> operator()(const TorusSpec& spec) const {
     return build_torus(topology, spec, endpoints);
   }
+  std::unique_ptr<const Fabric> operator()(const DragonflySpec&) const {
+    refuse("a dragonfly cannot be built");
+  }
   std::unique_ptr<const Fabric> operator()(const AllToAllSpec& spec) const {
     return build_all_to_all(topology, spec, endpoints);
   }

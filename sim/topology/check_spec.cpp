@@ -110,6 +110,8 @@ struct CheckScaleOut {
   }
 
   void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }
+
+  void operator()(const DragonflySpec& dragonfly) const { check_link("scale-out.link", dragonfly.link); }
 };
 
 void check_protocols(std::string_view algorithm, const std::vector<ProtocolFigures>& protocols) {

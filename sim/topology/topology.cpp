@@ -51,4 +51,16 @@ Seconds Topology::latency(std::span<const LinkId> route) const {
   return sum;
 }
 
+Seconds Topology::latency(std::span<const LinkUse> uses) const {
+  Seconds sum;
+  for (const LinkUse& use : uses) sum += link(use.link).latency * use.coefficient;
+  return sum;
+}
+
+void Router::load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const {
+  std::vector<LinkId> links;
+  route(source, target, links);
+  for (const LinkId link : links) uses.push_back({link, 1.0});
+}
+
 }  // namespace syncline

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/core/ids.hpp"
+#include "sim/core/link_use.hpp"
 #include "sim/core/quantity.hpp"
 #include "sim/topology/spec.hpp"
 
@@ -37,12 +37,15 @@ struct Link {
 
 class Topology;
 
-/// Decides the path between two accelerators. Deterministic: the same pair always takes the same path.
+/// Decides the path, or the paths, between two accelerators. Deterministic: the same pair always takes the same.
 class Router {
  public:
   virtual ~Router() = default;
   /// Appends the links from `source` to `target` in order; nothing when they are equal.
   virtual void route(AcceleratorId source, AcceleratorId target, std::vector<LinkId>& links) const = 0;
+  /// Appends what a transfer loads: each link of its route once, or, where traffic is split over several paths (packet
+  /// spraying), each link of each with the share of the bytes that crosses it. No link stands in it twice.
+  virtual void load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const;
   /// One line for the report: "D-mod-k up, then down; cross-rail traffic moves inside the node first".
   [[nodiscard]] virtual std::string description() const = 0;
 };
@@ -86,6 +89,8 @@ class Topology {
   /// Links from `source` to `target`, and the sum of their latencies.
   [[nodiscard]] std::vector<LinkId> route(AcceleratorId source, AcceleratorId target) const;
   [[nodiscard]] Seconds latency(std::span<const LinkId> route) const;
+  /// Of what a transfer loads: the mean over its paths, weighted by their shares.
+  [[nodiscard]] Seconds latency(std::span<const LinkUse> uses) const;
 
  private:
   std::string name_;

@@ -103,7 +103,7 @@ std::vector<int> nearest_cube(int count, int dimensions, int at_least = 1) {
 }  // namespace
 
 TorusSpec torus_of(const ScaleUpSpec& scale_up) {
-  return {scale_up.shape, scale_up.wrap, scale_up.dimensions, scale_up.link};
+  return {scale_up.shape, scale_up.wrap, scale_up.twist, scale_up.dimensions, scale_up.link};
 }
 
 TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {

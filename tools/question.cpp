@@ -14,8 +14,6 @@
 namespace syncline {
 namespace {
 
-constexpr std::size_t LargestScheduleFile = std::size_t{1} << 30;
-
 /// Whatever its version: the reader of schedules says which it reads.
 bool is_schedule(std::string_view text) {
   return text.starts_with(ScheduleTextHeader.substr(0, ScheduleTextHeader.find(' ')));
@@ -86,6 +84,7 @@ Schedule textbook_schedule(const TextbookPipeline& textbook, const pipeline::Ord
 
 /// @param order  of a textbook
 Schedule schedule_of(const Scenario& scenario, const std::optional<pipeline::Order>& order) {
+  if (scenario.given) return scenario.given->schedule;
   Schedule schedule = order ? textbook_schedule(*scenario.textbook, *order)
                             : training_schedule(scenario.job, scenario.device);
   schedule.name = scenario.name;
@@ -123,6 +122,10 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
   std::optional<pipeline::Order> order;
   if (scenario.textbook) order = order_of(*scenario.textbook);
   Schedule schedule = schedule_of(scenario, order);
+  if (scenario.given) {
+    check_sound(schedule, scenario.given->file, fold || scenario.fold);
+    check_costs(schedule, scenario.device, scenario.given->file);
+  }
   const std::vector<std::string> wrong = check_schedule(schedule, fold || scenario.fold);
   SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
   Cluster cluster = cluster_of(scenario, schedule);

@@ -77,7 +77,7 @@ void report_physics(const RunSummary& summary) {
 
 /// Of a training run that does not fit: what would.
 std::string way_out(const Question& question, const RunSummary& summary) {
-  const bool training = question.scenario && !question.scenario->textbook;
+  const bool training = question.scenario && question.scenario->is_training();
   if (!training || !summary.memory || summary.memory->ranks_out_of_memory == 0) return "";
   const TrainingJob& job = question.scenario->job;
   const Device& device = question.cluster.device;

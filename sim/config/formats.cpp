@@ -279,7 +279,11 @@ Fields fields_of(Scenario& scenario) {
   Fields fields{version_field(true), optional("name", scenario.name), optional("question", scenario.question),
                 optional("source", scenario.source)};
   const auto add = [&fields](Fields more) { fields.insert(fields.end(), more.begin(), more.end()); };
-  if (scenario.textbook)
+  if (scenario.given)
+    add({{"schedule", true, codec(scenario.given->file)},
+         required("topology", scenario.topology),
+         printed_if(scenario.device.name != ideal_device().name, optional("device", scenario.device))});
+  else if (scenario.textbook)
     add({optional("topology", scenario.textbook->topology), required("pipeline", *scenario.textbook)});
   else
     add(training_fields(scenario));

@@ -109,6 +109,13 @@ void refuse_idle_keys(const ConfigNode& root, Refusal& refuse) {
                        schedules_with(&pipeline::Generator::fuses), name));
 }
 
+void refuse_beside_schedule(Refusal& refuse) {
+  Keys keys = TrainingKeys;
+  std::erase(keys, "device");
+  keys.emplace_back("pipeline");
+  refuse("", keys, "is what a schedule is made from; this one stands in a file: leave it out");
+}
+
 void refuse_in_textbook(ConfigNode& root, Refusal& refuse) {
   const std::string training =
       "is of a training run; this is a textbook pipeline, which has no model: leave it out, or add a model";
@@ -145,9 +152,13 @@ void refuse_in_training(ConfigNode& root, Refusal& refuse) {
 
 }  // namespace
 
+bool is_given(const ConfigNode& root) {
+  return root.find("schedule") != nullptr;
+}
+
 bool is_textbook(const ConfigNode& root) {
   const ConfigNode* pipeline = below(root, "pipeline");
-  return root.find("model") == nullptr && pipeline != nullptr &&
+  return !is_given(root) && root.find("model") == nullptr && pipeline != nullptr &&
          (has_any(*pipeline, TextbookPipelineKeys) || !has_any(root, TrainingKeys));
 }
 
@@ -158,7 +169,9 @@ bool has_order(const ConfigNode& root) {
 
 void refuse_foreign_keys(ConfigNode& root, ConfigErrors& errors) {
   Refusal refuse(root, errors);
-  if (is_textbook(root))
+  if (is_given(root))
+    refuse_beside_schedule(refuse);
+  else if (is_textbook(root))
     refuse_in_textbook(root, refuse);
   else
     refuse_in_training(root, refuse);

@@ -5,6 +5,9 @@
 
 namespace syncline {
 
+/// Whether the schedule stands in a file of its own.
+[[nodiscard]] bool is_given(const ConfigNode& root);
+
 /// Whether the file is a textbook pipeline: no model, and a pipeline with keys that only those have, or
 /// nothing else that a training run has.
 [[nodiscard]] bool is_textbook(const ConfigNode& root);

@@ -10,6 +10,7 @@
 #include "sim/config/formats.hpp"
 #include "sim/config/kinds.hpp"
 #include "sim/pipeline/generator.hpp"
+#include "sim/schedule/text.hpp"
 
 namespace syncline {
 namespace {
@@ -53,6 +54,21 @@ void finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& e
   check_pipeline(scenario, root, errors);
 }
 
+/// Reads the schedule's file, beside the scenario's, and what it runs on against it.
+void finish_given(Scenario& scenario, const ConfigNode& root, const fs::path& folder, ConfigErrors& errors) {
+  GivenSchedule& given = *scenario.given;
+  const std::string path = (folder / given.file).lexically_normal().string();
+  given.text = read_text_file(path, LargestScheduleFile);
+  given.schedule = read_schedule(given.text, path);
+  for (std::string* name : {&scenario.topology.name, &scenario.device.name}) name_if_inline(*name);
+  check_topology(scenario.topology, root, "topology.", errors);
+  if (given.schedule.world_size() > static_cast<std::size_t>(scenario.topology.accelerators))
+    errors.add(place_of(root, "schedule"),
+               fmt::format("\"schedule\" is of {} ranks, more than the {} accelerators of the topology; set "
+                                  "topology.accelerators",
+                                  given.schedule.world_size(), scenario.topology.accelerators));
+}
+
 void finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {
   fill_in(textbook);
   check_textbook(textbook, root, errors);
@@ -92,6 +108,10 @@ Scenario parse_scenario(const std::string& text, const std::string& file,
   scenario.name = fs::path(file).stem().string();
   scenario.job.data_parallel = 0;  // all accelerators, unless given
   if (is_textbook(root)) scenario.textbook.emplace();
+  if (is_given(root)) {
+    scenario.given.emplace();
+    scenario.device = ideal_device();
+  }
   refuse_foreign_keys(root, errors);
   resolve_blocks(root, folder, errors);
   if (scenario.textbook && has_order(root)) {
@@ -101,12 +121,14 @@ Scenario parse_scenario(const std::string& text, const std::string& file,
   read_fields({root, root.mark, "", errors}, fields_of(scenario));
   errors.throw_if_any();
 
-  if (scenario.textbook)
+  if (scenario.given)
+    finish_given(scenario, root, folder, errors);
+  else if (scenario.textbook)
     finish_textbook(*scenario.textbook, root, errors);
   else
     finish_training(scenario, root, errors);
   errors.throw_if_any();
-  scenario.hash = fnv1a(show_scenario(scenario));
+  scenario.hash = fnv1a(show_scenario(scenario) + (scenario.given ? scenario.given->text : ""));
   return scenario;
 }
 

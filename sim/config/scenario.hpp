@@ -16,6 +16,13 @@
 
 namespace syncline {
 
+/// A schedule that stands in a file of its own.
+struct GivenSchedule {
+  std::string file;  // relative to the scenario's
+  std::string text;
+  Schedule schedule;
+};
+
 struct Scenario {
   std::string file;  // as the user named it
   std::string name;  // file name without folder and ending, unless given
@@ -23,8 +30,9 @@ struct Scenario {
   std::string source;
   std::uint64_t hash = 0;  // FNV-1a of the canonical form printed by `show`
 
-  // What is run: either a textbook pipeline, or the rest of this block.
+  // What is run: a textbook pipeline, or a given schedule on the topology and device below, or the rest of this block.
   std::optional<TextbookPipeline> textbook;
+  std::optional<GivenSchedule> given;
   TopologySpec topology;
   Device device;
   TrainingJob job;
@@ -37,6 +45,9 @@ struct Scenario {
   std::string detail = "aggregate";  // run.detail
   std::uint64_t seed = 0;            // run.seed
   bool fold = false;                 // run.fold: one rank of each role is simulated for all of them
+
+  /// Of a model, by this program's own schedule.
+  [[nodiscard]] bool is_training() const { return !textbook && !given; }
 };
 
 /// Reads a scenario; names of topologies, devices and models are looked up in the folders beside the

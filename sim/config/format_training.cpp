@@ -1,4 +1,8 @@
 // The keys of a scenario that trains a model.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "sim/config/format_parts.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/pipeline/generator.hpp"
@@ -22,11 +26,30 @@ Codec split_codec(StageSplit& split, std::vector<int>& layers) {
   return {"even, balanced, or a list of layers by virtual stage", read, write};
 }
 
+/// The four axes in any order, as Megatron-LM writes it: "tp-cp-dp-pp", the fastest first.
+Codec order_codec(AxisOrder& order) {
+  const std::string expects = "tp, cp, dp and pp in any order, the fastest first, such as \"tp-cp-dp-pp\"";
+  const auto read = [&order, expects](const ConfigValue& value) {
+    std::string text;
+    codec(text).read(value);
+    AxisOrder axes = DefaultOrder;
+    std::ranges::sort(axes);
+    do {
+      if (fmt::format("{}", fmt::join(axes, "-")) != text) continue;
+      order = axes;
+      return;
+    } while (std::ranges::next_permutation(axes).found);
+    if (!text.empty()) value.fail(fmt::format("\"{}\" is not {}", text, expects));
+  };
+  return {expects, read, [&order] { return scalar_node(fmt::format("{}", fmt::join(order, "-"))); }};
+}
+
 Fields parallel_fields(TrainingJob& job) {
   return {optional("tp", job.shape.tensor_parallel, Accelerators),
           optional("cp", job.shape.context_parallel, Accelerators),
           optional("pp", job.pipeline_parallel, Accelerators),
           optional("dp", job.data_parallel, Accelerators),
+          {"order", false, order_codec(job.order)},
           optional("sequence-parallel", job.shape.sequence_parallel),
           printed_if(job.shape.sequence_parallel, optional("tensor-chunks", job.shape.tensor_chunks, Layers)),
           printed_if(job.shape.context_parallel > 1,

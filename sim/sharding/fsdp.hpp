@@ -36,6 +36,7 @@ struct FsdpJob {
   int group = 0;  // ranks that have one set of shards between them (data- and context-parallel); 0: all.
                   // Fewer: replicas of it all-reduce the shards of the gradients (HSDP)
   int gradient_accumulation = 1;  // microbatches a step
+  AxisOrder order = DefaultOrder;
   FsdpOptions fsdp;
 };
 

@@ -8,15 +8,17 @@ namespace syncline {
 namespace {
 
 Mesh mesh_of(const Degrees& degrees, bool hybrid) {
-  std::vector<MeshAxis> axes{{"tp", degrees.tensor}, {"cp", degrees.context}};
-  if (hybrid) {
+  std::vector<MeshAxis> axes;
+  for (const std::string_view axis : degrees.order) {
+    if (axis == "tp") axes.push_back({"tp", degrees.tensor});
+    if (axis == "cp") axes.push_back({"cp", degrees.context});
+    if (axis == "pp") axes.push_back({"pp", degrees.pipeline});
+    if (axis == "dp" && !hybrid) axes.push_back({"dp", degrees.data});
+    if (axis != "dp" || !hybrid) continue;
     const int across = degrees.shards / degrees.context;
     axes.push_back({"dp-shard", across});
     axes.push_back({"dp-replicate", degrees.data / across});
-  } else {
-    axes.push_back({"dp", degrees.data});
   }
-  axes.push_back({"pp", degrees.pipeline});
   return {"dense", std::move(axes)};
 }
 

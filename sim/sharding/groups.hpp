@@ -1,8 +1,10 @@
 // The mesh of a training step, and the groups of it whose ranks communicate.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/parallel/mesh.hpp"
@@ -10,15 +12,20 @@
 
 namespace syncline {
 
-/// Ranks by axis, tp fastest, then cp, dp, pp.
+/// The axes of a training run's mesh, the fastest first.
+using AxisOrder = std::array<std::string_view, 4>;
+inline constexpr AxisOrder DefaultOrder{"tp", "cp", "dp", "pp"};
+
+/// Ranks by axis.
 struct Degrees {
   int tensor = 1, context = 1, data = 1, pipeline = 1;
   /// Ranks that have one set of shards between them: 1, or a multiple of `context` that divides context ·
   /// data.
   int shards = 1;
+  AxisOrder order = DefaultOrder;
 };
 
-/// Axes: tp, cp, dp, pp. Where there are several sets of shards dp is cut in two: "dp-shard", the faster, and
+/// Axes: tp, cp, dp, pp, in the order that is asked for. Where there are several sets of shards dp is cut in two: "dp-shard", the faster, and
 /// "dp-replicate". Families that would have one rank a group are left out.
 struct Groups {
   Mesh mesh;

@@ -46,7 +46,7 @@ bool makes_weight_gradients(ActionKind kind) {
 
 Groups groups_of(const TrainingJob& job) {
   return groups_of(Degrees{job.shape.tensor_parallel, job.shape.context_parallel, job.data_parallel,
-                           job.pipeline_parallel, job.shards()});
+                           job.pipeline_parallel, job.shards(), job.order});
 }
 
 class PipelineStep {
@@ -125,8 +125,9 @@ class PipelineStep {
     const Mesh& mesh = groups_.mesh;
     const int axis = mesh.find_axis("pp");
     std::vector<std::vector<RankId>> ends;
-    for (int rank = 0; rank < mesh.world_size() / job_.pipeline_parallel; ++rank) {
+    for (int rank = 0; rank < mesh.world_size(); ++rank) {
       const RankId first(static_cast<std::size_t>(rank));
+      if (mesh.coordinate(first, axis) != 0) continue;
       ends.push_back({mesh.with_coordinate(first, axis, stages_.front().rank),
                       mesh.with_coordinate(first, axis, stages_.back().rank)});
     }

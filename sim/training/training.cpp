@@ -12,6 +12,7 @@ Schedule training_schedule(const TrainingJob& job, const Device& device) {
   fsdp.data_parallel = job.data_parallel;
   fsdp.group = job.sharding.group;
   fsdp.gradient_accumulation = job.gradient_accumulation;
+  fsdp.order = job.order;
   fsdp.fsdp = job.sharding.fsdp;
   fsdp.fsdp.reduce_every_microbatch = job.reduces_every_microbatch();
   return fsdp_schedule(fsdp, device);

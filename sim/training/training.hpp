@@ -12,6 +12,7 @@
 #include "sim/pipeline/lower.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/sharding/fsdp.hpp"
+#include "sim/sharding/groups.hpp"
 
 namespace syncline {
 
@@ -65,6 +66,7 @@ struct TrainingJob {
   TrainingShape shape;  // has the tensor-parallel degree
   int data_parallel = 1;
   int pipeline_parallel = 1;
+  AxisOrder order = DefaultOrder;  // of ranks: the fastest axis is inside a node first
   int gradient_accumulation = 1;  // microbatches of a step, per data-parallel rank
   ShardingOptions sharding;
   PipelineOptions pipeline;
@@ -88,7 +90,7 @@ struct TrainingJob {
   }
 };
 
-/// One step of every rank. Mesh axes: tp fastest, then cp, dp and pp (sim/sharding/groups.hpp).
+/// One step of every rank. Mesh axes: sim/sharding/groups.hpp.
 /// @throws std::invalid_argument when the pipeline schedule does not accept the job (pipeline_refusal() says
 /// so before)
 [[nodiscard]] Schedule training_schedule(const TrainingJob& job, const Device& device);

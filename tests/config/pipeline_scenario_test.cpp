@@ -52,6 +52,17 @@ Change parallel(const char* name, const std::string& keys, int column, const std
 }  // namespace
 
 TEST_SUITE("scenario: pipeline of a training run") {
+  TEST_CASE("the order of axes is read and printed; what is none is told with an example") {
+    CHECK(load(Good).job.order == DefaultOrder);
+    const Scenario turned = load(with("pp: 4}", "pp: 4, order: pp-dp-tp-cp}"));
+    CHECK(turned.job.order == AxisOrder{"pp", "dp", "tp", "cp"});
+    CHECK(show_scenario(turned).find("order: pp-dp-tp-cp") != std::string::npos);
+    for (const std::string wrong : {"tp-pp", "tp-tp-dp-pp", "tp, cp", "ep-cp-dp-pp"}) {
+      CAPTURE(wrong);
+      CHECK_THROWS_AS(load(with("pp: 4}", "pp: 4, order: \"" + wrong + "\"}")), InputError);
+    }
+  }
+
   TEST_CASE("values and defaults arrive where they belong") {
     const TrainingJob job = load(Good).job;
     CHECK(job.shape.tensor_parallel == 2);

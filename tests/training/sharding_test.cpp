@@ -66,6 +66,25 @@ TEST_SUITE("groups") {
     CHECK(groups_of({1, 4, 1, 1, 1}).families.front().name() == "cp");  // gradients are summed over cp alone
   }
 
+  TEST_CASE("axes stand in the order that is asked for, the fastest first") {
+    const Groups groups = groups_of({2, 1, 4, 2, 1, {"pp", "tp", "dp", "cp"}});
+    CHECK(groups.mesh.axes() == std::vector<MeshAxis>{{"pp", 2}, {"tp", 2}, {"dp", 4}, {"cp", 1}});
+    const GroupFamily& tensor = groups.families[groups.tensor->value()];
+    CHECK(std::ranges::equal(tensor.members(GroupId(0)), std::vector{RankId(0), RankId(2)}));  // pp is between them
+    CHECK(groups_of({2, 2, 8, 2, 8, {"dp", "cp", "tp", "pp"}}).mesh.axes() ==
+          std::vector<MeshAxis>{{"dp-shard", 4}, {"dp-replicate", 2}, {"cp", 2}, {"tp", 2}, {"pp", 2}});
+  }
+
+  TEST_CASE("the order of axes moves ranks about, and changes nothing of what is computed and sent") {
+    TrainingJob job = gpt(2, 2, 4, 4);
+    const Schedule plain = training_schedule(job, device());
+    job.order = {"pp", "dp", "cp", "tp"};
+    const Schedule turned = training_schedule(job, device());
+    CHECK(check_schedule(turned).empty());
+    CHECK(turned.roles == plain.roles);
+    CHECK(turned.role_of != plain.role_of);
+  }
+
   TEST_CASE("a shard group takes whole context-parallel groups") {
     CHECK_THROWS_AS(groups_of({1, 4, 4, 1, 2}), std::logic_error);
     CHECK_THROWS_AS(groups_of({1, 1, 6, 1, 4}), std::logic_error);

@@ -107,6 +107,21 @@ Schedule make_schedule(const Scenario& scenario) {
                      scenario.textbook ? std::optional(order_of(*scenario.textbook)) : std::nullopt);
 }
 
+Question question_of(Scenario scenario, bool fold) {
+  const std::string file = scenario.file;
+  std::optional<pipeline::Order> order;
+  if (scenario.textbook) order = order_of(*scenario.textbook);
+  Schedule schedule = schedule_of(scenario, order);
+  if (scenario.given) {
+    check_sound(schedule, scenario.given->file, fold || scenario.fold);
+    check_costs(schedule, scenario.device, scenario.given->file);
+  }
+  const std::vector<std::string> wrong = check_schedule(schedule, fold || scenario.fold);
+  SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
+  Cluster cluster = cluster_of(scenario, schedule);
+  return {file, std::move(scenario), std::move(schedule), std::move(cluster), std::move(order)};
+}
+
 Question read_question(const std::string& file, const std::vector<Override>& overrides,
                        const ScheduleCluster& where, bool fold) {
   const std::string text = read_text_file(file, [](std::string_view begin) {
@@ -119,17 +134,7 @@ Question read_question(const std::string& file, const std::vector<Override>& ove
         file,
         "is no schedule, and a scenario says itself what it runs on; change that by --set topology=NAME or "
         "--set device=NAME");
-  std::optional<pipeline::Order> order;
-  if (scenario.textbook) order = order_of(*scenario.textbook);
-  Schedule schedule = schedule_of(scenario, order);
-  if (scenario.given) {
-    check_sound(schedule, scenario.given->file, fold || scenario.fold);
-    check_costs(schedule, scenario.device, scenario.given->file);
-  }
-  const std::vector<std::string> wrong = check_schedule(schedule, fold || scenario.fold);
-  SYNCLINE_CHECK(wrong.empty(), "the schedule made from " + file + " is not sound: " + wrong.front());
-  Cluster cluster = cluster_of(scenario, schedule);
-  return {file, std::move(scenario), std::move(schedule), std::move(cluster), std::move(order)};
+  return question_of(std::move(scenario), fold);
 }
 
 }  // namespace syncline

@@ -29,6 +29,11 @@ struct ScheduleCluster {
 /// The schedule that a scenario asks for.
 [[nodiscard]] Schedule make_schedule(const Scenario& scenario);
 
+/// What a scenario that has been read asks to have run, checked so that it can.
+/// @param fold  as below
+/// @throws InputError
+[[nodiscard]] Question question_of(Scenario scenario, bool fold = false);
+
 /// Reads a scenario or a schedule, whichever the file begins as, and checks that it can run. The file is read
 /// once and may be a pipe.
 /// @param fold  ranks are going to be folded: the schedule is checked so far as that needs

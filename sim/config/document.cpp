@@ -10,6 +10,8 @@
 #include <optional>
 #include <tuple>
 
+#include "sim/config/scenario_document.hpp"
+
 namespace syncline {
 namespace {
 
@@ -242,14 +244,24 @@ ConfigNode read_yaml_file(const std::string& file, ConfigErrors& errors) {
 }
 
 void apply_override(ConfigNode& root, const Override& change, ConfigErrors& errors) {
+  const Setting setting = setting_of(change, errors);
+  if (setting.value.kind != ConfigNode::Kind::Faulty) apply_setting(root, setting, errors);
+}
+
+Setting setting_of(const Override& change, ConfigErrors& errors) {
   const auto source = std::make_shared<const ConfigSource>(
       ConfigSource{fmt::format("--set {}={}", change.path, change.value), {}});
   const ConfigMark mark{source, 0, 0};
-  const std::vector<std::string> keys = split(change.path, '.');
+  ConfigNode faulty;
+  faulty.kind = ConfigNode::Kind::Faulty;
+  return {change.path, mark, override_value(change, mark, errors).value_or(faulty)};
+}
+
+void apply_setting(ConfigNode& root, const Setting& setting, ConfigErrors& errors) {
+  const ConfigMark& mark = setting.mark;
+  const std::vector<std::string> keys = split(setting.path, '.');
   if (std::ranges::any_of(keys, &std::string::empty))
     return errors.add(mark.place(), "the path has an empty part; write it as in batch.global=64");
-  std::optional<ConfigNode> value = override_value(change, mark, errors);
-  if (!value) return;
 
   ConfigNode* node = &root;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -269,7 +281,7 @@ void apply_override(ConfigNode& root, const Override& change, ConfigErrors& erro
     node = &entry->value;
     if (i + 1 == keys.size()) entry->mark = mark;
   }
-  *node = std::move(*value);
+  *node = setting.value;
 }
 
 ConfigNode merge(ConfigNode base, const ConfigNode& over) {
@@ -300,6 +312,8 @@ Place place_of(const ConfigNode& root, std::string_view path) {
   }
   return place;
 }
+
+std::string to_flow_yaml(const ConfigNode& node) { return flow_text(node); }
 
 std::string to_yaml(const ConfigNode& root) {
   std::string out;

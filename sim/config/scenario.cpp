@@ -9,6 +9,8 @@
 #include "sim/config/checks.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/config/kinds.hpp"
+#include "sim/config/scenario_document.hpp"
+#include "sim/core/hash.hpp"
 #include "sim/pipeline/generator.hpp"
 #include "sim/schedule/text.hpp"
 
@@ -16,12 +18,6 @@ namespace syncline {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037ULL;  // offset and prime of the 64-bit FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
 
 void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors) {
   for (const Catalogue& catalogue : {Topologies, Devices, Models})
@@ -90,19 +86,9 @@ ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogu
   return root;
 }
 
-}  // namespace
-
-Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides) {
-  return parse_scenario(read_text_file(file), file, overrides);
-}
-
-Scenario parse_scenario(const std::string& text, const std::string& file,
-                        const std::vector<Override>& overrides) {
+/// @param errors  of the text, which are reported with those of the values
+Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& errors) {
   const fs::path folder = fs::path(file).parent_path();
-  ConfigErrors errors;
-  ConfigNode root = parse_yaml_map(text, file, errors);
-  for (const Override& change : overrides) apply_override(root, change, errors);
-
   Scenario scenario;
   scenario.file = file;
   scenario.name = fs::path(file).stem().string();
@@ -130,6 +116,33 @@ Scenario parse_scenario(const std::string& text, const std::string& file,
   errors.throw_if_any();
   scenario.hash = fnv1a(show_scenario(scenario) + (scenario.given ? scenario.given->text : ""));
   return scenario;
+}
+
+}  // namespace
+
+Scenario load_scenario(const std::string& file, const std::vector<Override>& overrides) {
+  return parse_scenario(read_text_file(file), file, overrides);
+}
+
+Scenario parse_scenario(const std::string& text, const std::string& file,
+                        const std::vector<Override>& overrides) {
+  ConfigErrors errors;
+  ConfigNode root = parse_yaml_map(text, file, errors);
+  for (const Override& change : overrides) apply_override(root, change, errors);
+  return scenario_of(std::move(root), file, errors);
+}
+
+ScenarioDocument::ScenarioDocument(const std::string& text, std::string file) : file_(std::move(file)) {
+  ConfigErrors errors;
+  root_ = parse_yaml_map(text, file_, errors);
+  errors.throw_if_any();
+}
+
+Scenario ScenarioDocument::scenario(std::span<const Setting> settings) const {
+  ConfigErrors errors;
+  ConfigNode root = root_;
+  for (const Setting& setting : settings) apply_setting(root, setting, errors);
+  return scenario_of(std::move(root), file_, errors);
 }
 
 TopologySpec load_topology(const std::string& name_or_file, const std::vector<Override>& overrides) {

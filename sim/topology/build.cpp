@@ -1,11 +1,26 @@
 // From a description to a topology with its router: the nodes, then the fabric between them.
 #include <fmt/format.h>
 
+#include "sim/core/random.hpp"
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/measures.hpp"
 #include "sim/topology/nodes.hpp"
 
 namespace syncline {
+namespace {
+
+}  // namespace
+
+void Fabric::load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const {
+  std::vector<LinkId> links;
+  route(source, target, links);
+  for (const LinkId link : links) uses.push_back({link, 1.0});
+}
+
+std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target, std::uint32_t salt) {
+  return mix(mix(seed, std::uint64_t{source} << 32 | target), salt);
+}
+
 namespace {
 
 /// Inside a node over the scale-up links; else to the own NIC, over the fabric, and from the target's NIC.
@@ -33,6 +48,29 @@ class ClusterRouter : public Router {
     nodes_.route_to_endpoint(source, links);
     if (fabric_) fabric_->route(nodes_.endpoint_of(source), nodes_.endpoint_of(target), links);
     nodes_.route_from_endpoint(target, links);
+  }
+
+  void load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const override {
+    if (source == target) return;
+    std::vector<LinkId> inside;
+    const auto take_inside = [&] {
+      for (const LinkId link : inside) uses.push_back({link, 1.0});
+      inside.clear();
+    };
+    if (nodes_.has_scale_up() && nodes_.same_node(source, target)) {
+      nodes_.route_inside(source, target, inside);
+      return take_inside();
+    }
+    if (moves_to_rail_ && !on_same_rail(source, target)) {
+      const AcceleratorId peer = nodes_.peer_beside(source, target);
+      nodes_.route_inside(source, peer, inside);
+      source = peer;
+    }
+    nodes_.route_to_endpoint(source, inside);
+    take_inside();
+    if (fabric_) fabric_->load(nodes_.endpoint_of(source), nodes_.endpoint_of(target), uses);
+    nodes_.route_from_endpoint(target, inside);
+    take_inside();
   }
 
   [[nodiscard]] std::string description() const override {
@@ -64,8 +102,8 @@ struct BuildFabric {
   std::unique_ptr<const Fabric> operator()(const TorusSpec& spec) const {
     return build_torus(topology, spec, endpoints);
   }
-  std::unique_ptr<const Fabric> operator()(const DragonflySpec&) const {
-    refuse("a dragonfly cannot be built");
+  std::unique_ptr<const Fabric> operator()(const DragonflySpec& spec) const {
+    return build_dragonfly(topology, spec, endpoints);
   }
   std::unique_ptr<const Fabric> operator()(const AllToAllSpec& spec) const {
     return build_all_to_all(topology, spec, endpoints);

@@ -54,10 +54,25 @@ void check_torus(std::string_view where, const TorusSpec& torus) {
   }
 }
 
+void check_pcie(const PcieSpec& pcie, int per_node) {
+  const int hubs = pcie.switches > 0 ? pcie.switches : pcie.sockets;
+  if (pcie.sockets < 1) refuse(fmt::format("scale-up.pcie.sockets must be at least 1, not {}", pcie.sockets));
+  if (pcie.switches < 0 || (pcie.switches > 0 && pcie.switches % pcie.sockets != 0))
+    refuse(fmt::format("scale-up.pcie.switches ({}) must be a multiple of sockets ({}), or 0: none", pcie.switches,
+                       pcie.sockets));
+  if (per_node % hubs != 0)
+    refuse(fmt::format("scale-up.pcie: {} accelerators a node cannot be shared equally by {} {}", per_node, hubs,
+                       pcie.switches > 0 ? "switches" : "sockets"));
+  if (pcie.switches > 0) check_link("scale-up.pcie.uplink", pcie.uplink);
+  if (pcie.sockets > 1) check_link("scale-up.pcie.between-sockets", pcie.between_sockets);
+}
+
 void check_scale_up(const ScaleUpSpec& scale_up, int accelerators, int per_node) {
   check_link("scale-up.link", scale_up.link);
   if (scale_up.kind == ScaleUpSpec::Kind::Torus) {
     check_torus("scale-up", torus_of(scale_up));
+  } else if (scale_up.kind == ScaleUpSpec::Kind::Pcie) {
+    check_pcie(scale_up.pcie, per_node);
   } else if (!scale_up.shape.empty() || !scale_up.wrap.empty()) {
     refuse("scale-up.shape and scale-up.wrap belong to kind: torus");
   }
@@ -94,6 +109,9 @@ struct CheckScaleOut {
   void operator()(const FatTreeSpec& tree) const {
     check_link("scale-out.link", tree.link);
     if (!spec.nic) refuse("a fat-tree connects NICs, and nodes have none; add nic");
+    if (tree.rail_only && spec.nic->per_node > 1 && !spec.scale_up)
+      refuse("a rail-only fat-tree joins nothing but NICs of equal index, so other accelerators meet inside nodes only; "
+             "add scale-up");
     if (tree.radix < 2) refuse(fmt::format("scale-out.radix must be at least 2, not {}", tree.radix));
     if (tree.levels < 0) {
       refuse(fmt::format("scale-out.levels must be 0 (as few as needed) or more, not {}", tree.levels));
@@ -111,7 +129,20 @@ struct CheckScaleOut {
 
   void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }
 
-  void operator()(const DragonflySpec& dragonfly) const { check_link("scale-out.link", dragonfly.link); }
+  void operator()(const DragonflySpec& dragonfly) const {
+    check_link("scale-out.link", dragonfly.link);
+    if (dragonfly.global_link) check_link("scale-out.global-link", *dragonfly.global_link);
+    const auto check = [](std::string_view key, int value, int low) {
+      constexpr int Most = 4096;
+      if (value < low || value > Most)
+        refuse(fmt::format("scale-out.{} must be {} to {}, not {}", key, low, Most, value));
+    };
+    check("groups", dragonfly.groups, 0);
+    check("routers", dragonfly.routers, 1);
+    check("spines", dragonfly.spines, 0);
+    check("endpoints", dragonfly.endpoints, 1);
+    check("global", dragonfly.global, 1);
+  }
 };
 
 void check_protocols(std::string_view algorithm, const std::vector<ProtocolFigures>& protocols) {

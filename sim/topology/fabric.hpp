@@ -24,6 +24,8 @@ class Fabric {
   virtual ~Fabric() = default;
   /// Appends the links from one endpoint to another; nothing when they are equal.
   virtual void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const = 0;
+  /// Appends what a transfer loads: its route, or, where traffic is split, every path with its share (Router::load).
+  virtual void load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const;
   [[nodiscard]] virtual std::string description() const = 0;
   /// True when endpoints of equal index in their nodes are nearer to each other than to others.
   [[nodiscard]] virtual bool has_rails() const { return false; }
@@ -38,6 +40,12 @@ class Fabric {
                                                         LinkKind kind = LinkKind::ScaleOut);
 [[nodiscard]] std::unique_ptr<const Fabric> build_all_to_all(Topology& topology, const AllToAllSpec& spec,
                                                              const Endpoints& endpoints);
+
+[[nodiscard]] std::unique_ptr<const Fabric> build_dragonfly(Topology& topology, const DragonflySpec& spec,
+                                                            const Endpoints& endpoints);
+
+/// A number that looks random and depends on nothing but the arguments: which of several equal paths a flow takes.
+[[nodiscard]] std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target, std::uint32_t salt);
 
 /// Directed links of full meshes that are built at most: 2,048 endpoints, some 170 MB.
 inline constexpr std::size_t MostMeshLinks = std::size_t{1} << 22;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "sim/core/error.hpp"
 #include "sim/topology/fabric.hpp"
 
 namespace syncline {
@@ -155,17 +156,19 @@ class Planner {
   std::uint32_t radix_, endpoints_, rails_;
 };
 
-std::string switch_name(std::size_t level, std::uint32_t index) {
+std::string switch_name(const std::string& prefix, std::size_t level, std::uint32_t index) {
   static constexpr const char* Names[] = {"leaf", "spine", "core"};
-  return level <= std::size(Names) ? fmt::format("{}{}", Names[level - 1], index)
-                                   : fmt::format("level{}.{}", level, index);
+  return prefix + (level <= std::size(Names) ? fmt::format("{}{}", Names[level - 1], index)
+                                             : fmt::format("level{}.{}", level, index));
 }
 
 class FatTree : public Fabric {
  public:
-  FatTree(Topology& topology, const LinkSpec& link, const Endpoints& endpoints, Plan plan)
-      : placement_(plan.placement), levels_(std::move(plan.levels)) {
-    const std::vector<std::vector<VertexId>> switches = add_switches(topology);
+  /// @param prefix  of the switches' names
+  FatTree(Topology& topology, const FatTreeSpec& spec, const Endpoints& endpoints, Plan plan, const std::string& prefix)
+      : placement_(plan.placement), levels_(std::move(plan.levels)), routing_(spec.routing), seed_(spec.seed) {
+    const LinkSpec& link = spec.link;
+    const std::vector<std::vector<VertexId>> switches = add_switches(topology, prefix);
     first_link_ = static_cast<std::uint32_t>(topology.links().size());
     for (std::uint32_t e = 0; e < endpoints.vertices.size(); ++e) {
       const VertexId leaf = switches[0][placement_.slot(e) / placement_.per_leaf];
@@ -177,14 +180,13 @@ class FatTree : public Fabric {
 
   /// Up to the nearest common level and down again. D-mod-k: the port up is a digit of the target's place, so
   /// that traffic to different targets spreads, and every target is reached from any switch level by one
-  /// switch.
+  /// switch. ECMP: each switch on the way takes a port by its own hash of the flow. Of sprayed traffic the path is one of
+  /// many: that of D-mod-k.
   void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const override {
     if (source == target) return;
     const std::uint32_t from = placement_.slot(source), to = placement_.slot(target);
-    std::size_t turn = 0;  // levels below the common one
-    while (from / levels_[turn].slots != to / levels_[turn].slots) ++turn;
-
-    links.resize(links.size() + 2 * (turn + 1));  // filled from both ends: up and down take mirrored choices
+    const std::size_t turn = levels_below_common(from, to);
+    links.resize(links.size() + 2 * (turn + 1));  // filled from both ends: up and down meet at the same switch
     auto up = links.end() - 2 * (static_cast<std::ptrdiff_t>(turn) + 1);
     auto down = links.end();
     *up++ = LinkId(first_link_ + 2 * source);
@@ -192,28 +194,63 @@ class FatTree : public Fabric {
     std::uint32_t replica = 0;
     for (std::size_t l = 0; l < turn; ++l) {
       const Level& level = levels_[l];
-      const std::uint32_t port = to / level.replicas % (level.parents * level.cables);
+      std::uint32_t port = to / level.replicas % (level.parents * level.cables);
+      std::uint32_t cable_down = port / level.parents;
+      if (routing_ == FatTreeRouting::Ecmp) {
+        const auto salt = static_cast<std::uint32_t>(2 * l);
+        port = flow_hash(seed_, source, target, salt) % (level.parents * level.cables);
+        cable_down = flow_hash(seed_, source, target, salt + 1) % level.cables;
+      }
       const std::uint32_t parent = port % level.parents, cable = port / level.parents;
       *up++ = LinkId(level.uplink(from / level.slots, replica, parent, cable));
-      *--down = LinkId(level.uplink(to / level.slots, replica, parent, cable) + 1);
+      *--down = LinkId(level.uplink(to / level.slots, replica, parent, cable_down) + 1);
       replica += level.replicas * parent;
     }
   }
 
+  /// Sprayed: every port up of every switch that the packets come by takes an equal part, and the same on the way down.
+  void load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const override {
+    if (routing_ != FatTreeRouting::Spray || source == target) return Fabric::load(source, target, uses);
+    const std::uint32_t from = placement_.slot(source), to = placement_.slot(target);
+    const std::size_t turn = levels_below_common(from, to);
+    uses.push_back({LinkId(first_link_ + 2 * source), 1.0});
+    for (std::size_t l = 0; l < turn; ++l) {
+      const Level& level = levels_[l];
+      const double share = 1.0 / (static_cast<double>(level.replicas) * level.parents * level.cables);
+      for (std::uint32_t replica = 0; replica < level.replicas; ++replica)
+        for (std::uint32_t parent = 0; parent < level.parents; ++parent)
+          for (std::uint32_t cable = 0; cable < level.cables; ++cable) {
+            uses.push_back({LinkId(level.uplink(from / level.slots, replica, parent, cable)), share});
+            uses.push_back({LinkId(level.uplink(to / level.slots, replica, parent, cable) + 1), share});
+          }
+    }
+    uses.push_back({LinkId(first_link_ + 2 * target + 1), 1.0});
+  }
+
   [[nodiscard]] std::string description() const override {
     if (levels_.size() == 1) return "through one switch";
-    return fmt::format("up by D-mod-k, then down ({} levels of switches)", levels_.size());
+    const std::string up = routing_ == FatTreeRouting::DModK  ? "up by D-mod-k, then down"
+                           : routing_ == FatTreeRouting::Ecmp ? fmt::format("up by ECMP (seed {}), then down", seed_)
+                                                              : "sprayed over all equal-cost paths";
+    return fmt::format("{} ({} levels of switches)", up, levels_.size());
   }
 
   [[nodiscard]] bool has_rails() const override { return placement_.rails > 1; }
 
  private:
+  /// Two places are below one switch of the level after so many.
+  [[nodiscard]] std::size_t levels_below_common(std::uint32_t from, std::uint32_t to) const {
+    std::size_t turn = 0;
+    while (from / levels_[turn].slots != to / levels_[turn].slots) ++turn;
+    return turn;
+  }
+
   /// By level, then by subtree and replica.
-  std::vector<std::vector<VertexId>> add_switches(Topology& topology) const {
+  std::vector<std::vector<VertexId>> add_switches(Topology& topology, const std::string& prefix) const {
     std::vector<std::vector<VertexId>> switches(levels_.size());
     for (std::size_t l = 0; l < levels_.size(); ++l) {
       for (std::uint32_t i = 0; i < levels_[l].subtrees * levels_[l].replicas; ++i) {
-        switches[l].push_back(topology.add_vertex(VertexKind::Switch, switch_name(l + 1, i), 0,
+        switches[l].push_back(topology.add_vertex(VertexKind::Switch, switch_name(prefix, l + 1, i), 0,
                                                   static_cast<std::uint8_t>(l + 1)));
       }
     }
@@ -239,14 +276,56 @@ class FatTree : public Fabric {
 
   Placement placement_;
   std::vector<Level> levels_;
+  FatTreeRouting routing_;
+  std::uint64_t seed_;
   std::uint32_t first_link_ = 0;
+};
+
+/// A fat tree for the NICs of each rail, and nothing between them.
+class RailOnly : public Fabric {
+ public:
+  RailOnly(Topology& topology, const FatTreeSpec& spec, const Endpoints& endpoints) {
+    FatTreeSpec of_rail = spec;
+    of_rail.rail_optimised = false;
+    for (std::uint32_t rail = 0; rail < endpoints.per_node; ++rail) {
+      std::vector<VertexId> members;
+      for (std::size_t e = rail; e < endpoints.vertices.size(); e += endpoints.per_node)
+        members.push_back(endpoints.vertices[e]);
+      const Endpoints own{members, 1};
+      rails_.push_back(std::make_unique<FatTree>(topology, of_rail, own, Planner(of_rail, own).plan(),
+                                                 fmt::format("rail{}.", rail)));
+    }
+  }
+
+  void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const override {
+    rail_of(source, target).route(place(source), place(target), links);
+  }
+  void load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const override {
+    rail_of(source, target).load(place(source), place(target), uses);
+  }
+  [[nodiscard]] std::string description() const override {
+    return "each rail by itself " + rails_.front()->description();
+  }
+  [[nodiscard]] bool has_rails() const override { return true; }
+
+ private:
+  [[nodiscard]] std::uint32_t place(std::uint32_t endpoint) const {
+    return endpoint / static_cast<std::uint32_t>(rails_.size());
+  }
+  [[nodiscard]] const Fabric& rail_of(std::uint32_t source, std::uint32_t target) const {
+    SYNCLINE_CHECK(source % rails_.size() == target % rails_.size(), "nothing joins two rails");
+    return *rails_[source % rails_.size()];
+  }
+
+  std::vector<std::unique_ptr<const FatTree>> rails_;
 };
 
 }  // namespace
 
 std::unique_ptr<const Fabric> build_fat_tree(Topology& topology, const FatTreeSpec& spec,
                                              const Endpoints& endpoints) {
-  return std::make_unique<FatTree>(topology, spec.link, endpoints, Planner(spec, endpoints).plan());
+  if (spec.rail_only) return std::make_unique<RailOnly>(topology, spec, endpoints);
+  return std::make_unique<FatTree>(topology, spec, endpoints, Planner(spec, endpoints).plan(), "");
 }
 
 }  // namespace syncline

@@ -42,6 +42,8 @@ void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t
         topology.add_cable(*low, *high, spec.scale_up->link, LinkKind::ScaleUp);
       }
     }
+  } else if (connected && spec.scale_up->kind == ScaleUpSpec::Kind::Pcie) {
+    add_pcie(topology, *spec.scale_up, accelerators, node);
   } else if (connected) {
     const VertexId hub = topology.add_vertex(VertexKind::Switch, fmt::format("node{}.switch", node), node);
     for (const VertexId accelerator : accelerators) {
@@ -60,6 +62,45 @@ void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t
     const VertexId nic = endpoints_[first_nic + i * nics_per_node_ / per_node_];
     topology.add_cable(accelerators[i], nic, spec.nic->host_bus, LinkKind::HostBus);
   }
+}
+
+/// Accelerators to their switch or socket, switches to their socket, then every two sockets.
+void Nodes::add_pcie(Topology& topology, const ScaleUpSpec& scale_up, const std::vector<VertexId>& accelerators,
+                     std::uint32_t node) {
+  const PcieSpec& pcie = scale_up.pcie;
+  pcie_ = Pcie{static_cast<std::uint32_t>(pcie.sockets), static_cast<std::uint32_t>(pcie.switches)};
+  std::vector<VertexId> sockets, switches;
+  for (int i = 0; i < pcie.sockets; ++i)
+    sockets.push_back(topology.add_vertex(VertexKind::Switch, fmt::format("node{}.socket{}", node, i), node));
+  for (int i = 0; i < pcie.switches; ++i)
+    switches.push_back(topology.add_vertex(VertexKind::Switch, fmt::format("node{}.pcie{}", node, i), node));
+  const std::vector<VertexId>& hubs = switches.empty() ? sockets : switches;
+  for (std::size_t i = 0; i < accelerators.size(); ++i)
+    topology.add_cable(accelerators[i], hubs[i * hubs.size() / accelerators.size()], scale_up.link, LinkKind::ScaleUp);
+  for (std::size_t i = 0; i < switches.size(); ++i)
+    topology.add_cable(switches[i], sockets[i * sockets.size() / switches.size()], pcie.uplink, LinkKind::ScaleUp);
+  for (auto low = sockets.begin(); low != sockets.end(); ++low)
+    for (auto high = low + 1; high != sockets.end(); ++high)
+      topology.add_cable(*low, *high, pcie.between_sockets, LinkKind::ScaleUp);
+}
+
+/// Up to the first hub that both are below, then down.
+void Nodes::route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to, std::vector<LinkId>& links) const {
+  const std::uint32_t hubs = pcie_->switches > 0 ? pcie_->switches : pcie_->sockets;
+  const std::uint32_t hub_from = from * hubs / per_node_, hub_to = to * hubs / per_node_;
+  const std::uint32_t uplinks = first + 2 * per_node_;
+  links.emplace_back(first + 2 * from);
+  if (hub_from != hub_to) {
+    if (pcie_->switches > 0) links.emplace_back(uplinks + 2 * hub_from);
+    const std::uint32_t socket_from = hub_from * pcie_->sockets / hubs, socket_to = hub_to * pcie_->sockets / hubs;
+    if (socket_from != socket_to) {
+      const auto [low, high] = std::minmax(socket_from, socket_to);
+      const std::uint32_t between = uplinks + 2 * pcie_->switches;
+      links.emplace_back(between + 2 * mesh_cable(low, high, pcie_->sockets) + (socket_from > socket_to ? 1 : 0));
+    }
+    if (pcie_->switches > 0) links.emplace_back(uplinks + 2 * hub_to + 1);
+  }
+  links.emplace_back(first + 2 * to + 1);
 }
 
 std::uint32_t Nodes::endpoint_of(AcceleratorId id) const {
@@ -83,6 +124,8 @@ void Nodes::route_inside(AcceleratorId source, AcceleratorId target, std::vector
     const std::size_t begin = links.size();
     torus_->route(from, to, links);
     for (std::size_t i = begin; i < links.size(); ++i) links[i] = LinkId(links[i].value() + first);
+  } else if (pcie_) {
+    route_pcie(first, from, to, links);
   } else if (mesh_) {
     const auto [low, high] = std::minmax(from, to);
     links.emplace_back(first + 2 * mesh_cable(low, high, per_node_) + (from > to ? 1 : 0));
@@ -107,6 +150,7 @@ void Nodes::route_from_endpoint(AcceleratorId target, std::vector<LinkId>& links
 std::string Nodes::description() const {
   if (!has_scale_up()) return "no scale-up";
   if (torus_) return "inside a node by " + torus_->description();
+  if (pcie_) return "inside a node over PCIe";
   return mesh_ ? "inside a node over its direct scale-up link" : "inside a node over the scale-up switch";
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,19 @@ class Nodes {
   [[nodiscard]] std::string description() const;
 
  private:
+  struct Pcie {
+    std::uint32_t sockets, switches;
+  };
+  void add_pcie(Topology& topology, const ScaleUpSpec& scale_up, const std::vector<VertexId>& accelerators,
+                std::uint32_t node);
+  void route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to, std::vector<LinkId>& links) const;
   void add_node(Topology& topology, const TopologySpec& spec, std::uint32_t node);
 
   std::uint32_t per_node_ = 1;
   std::uint32_t nics_per_node_ = 0;
   bool has_nics_ = false;
   bool mesh_ = false;
+  std::optional<Pcie> pcie_;
   std::unique_ptr<const Fabric> torus_;  // of the first node; the others' links have the same order
   std::uint32_t scale_up_links_per_node_ = 0;
   std::uint32_t links_per_node_ = 0;  // scale-up first, then a host-bus cable an accelerator

@@ -45,8 +45,8 @@ struct ScaleUpSpec {
   LinkSpec link;             // Switch, Pcie: accelerator to switch (or socket). Else: between two accelerators
   std::vector<int> shape{};  // Torus: as TorusSpec has it
   std::vector<bool> wrap{};
-  std::vector<TwistSpec> twist{};
   int dimensions = 3;
+  std::vector<TwistSpec> twist{};
   PcieSpec pcie{};           // Pcie
 };
 
@@ -76,19 +76,19 @@ struct FatTreeSpec {
   int radix = 64;
   std::vector<double> oversubscription;  // by level from the leaves up; missing entries are 1
   bool rail_optimised = false;
+  LinkSpec link;  // every cable: NIC to leaf, switch to switch
   bool rail_only = false;                // implies rail_optimised
   FatTreeRouting routing = FatTreeRouting::DModK;
   std::uint64_t seed = 0;                // of ECMP's hash
-  LinkSpec link;  // every cable: NIC to leaf, switch to switch
 };
 
 /// k-ary n-dimensional torus with one endpoint (see TopologySpec) a vertex, the first dimension fastest.
 struct TorusSpec {
   std::vector<int> shape;   // e.g. {4, 4, 8}; empty: as near to a cube as the count allows, shortest first
   std::vector<bool> wrap;   // by dimension; empty: all wrapped. A dimension of 2 has one cable, not two
-  std::vector<TwistSpec> twist{};  // none: a plain torus
   int dimensions = 3;       // used when shape is empty
   LinkSpec link;            // each of the 2·dimensions links of an accelerator
+  std::vector<TwistSpec> twist{};  // none: a plain torus
 };
 
 /// Every endpoint reaches every other without shared links but its own.

@@ -4,29 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "sim/topology/fabric.hpp"
 
 namespace syncline {
 namespace {
-
-/// One dimension. Cable x of a line joins coordinates x and x+1 (mod size); forward is upwards.
-struct Dimension {
-  std::uint32_t size;
-  std::uint32_t stride;  // endpoints between neighbours along it
-  bool wrap;             // with more than two: a dimension of 2 has one cable, not two
-  std::uint32_t first_link;
-
-  [[nodiscard]] std::uint32_t cables() const { return wrap ? size : size - 1; }  // of a line
-  [[nodiscard]] std::uint32_t coordinate(std::uint32_t endpoint) const { return endpoint / stride % size; }
-  /// Lines are counted by the endpoint's number with this coordinate left out.
-  [[nodiscard]] std::uint32_t line(std::uint32_t endpoint) const {
-    return endpoint / (stride * size) * stride + endpoint % stride;
-  }
-  [[nodiscard]] std::uint32_t line_start(std::uint32_t line) const {
-    return line / stride * stride * size + line % stride;
-  }
-};
 
 class Torus : public Fabric {
  public:
@@ -35,15 +18,20 @@ class Torus : public Fabric {
     std::uint32_t stride = 1;
     for (std::size_t k = 0; k < spec.shape.size(); ++k) {
       const auto size = static_cast<std::uint32_t>(spec.shape[k]);
-      dimensions_.push_back(
-          {size, stride, spec.wrap[k] && size > 2, static_cast<std::uint32_t>(topology.links().size())});
+      dimensions_.push_back({size, stride, spec.wrap[k] && size > 2, 0, {}});
       stride *= size;
-      const Dimension& dimension = dimensions_.back();
-      for (std::uint32_t line = 0; line < count / size; ++line) {
+    }
+    for (const TwistSpec& twist : spec.twist)
+      dimensions_[static_cast<std::size_t>(twist.of)].twist = {static_cast<std::size_t>(twist.along), twist.by};
+    twisted_ = !spec.twist.empty();
+    for (std::size_t k = 0; k < dimensions_.size(); ++k) {
+      Dimension& dimension = dimensions_[k];
+      dimension.first_link = static_cast<std::uint32_t>(topology.links().size());
+      for (std::uint32_t line = 0; line < count / dimension.size; ++line) {
         const std::uint32_t start = dimension.line_start(line);
         for (std::uint32_t x = 0; x < dimension.cables(); ++x) {
-          topology.add_cable(endpoints.vertices[start + x * dimension.stride],
-                             endpoints.vertices[start + (x + 1) % size * dimension.stride], spec.link, kind);
+          const std::uint32_t at = start + x * dimension.stride;
+          topology.add_cable(endpoints.vertices[at], endpoints.vertices[neighbour(k, at, true)], spec.link, kind);
         }
       }
     }
@@ -52,32 +40,128 @@ class Torus : public Fabric {
   void route(std::uint32_t source, std::uint32_t target, std::vector<LinkId>& links) const override {
     std::uint32_t parity = 0;
     for (const Dimension& dimension : dimensions_) parity += dimension.coordinate(source);
+    const bool ties_upwards = parity % 2 == 0;
+    if (!twisted_) {
+      std::uint32_t at = source;
+      for (const Dimension& dimension : dimensions_)
+        at = walk(dimension, at, dimension.steps(at, target, ties_upwards), links);
+      return;
+    }
     std::uint32_t at = source;
-    for (const Dimension& dimension : dimensions_) at = walk(dimension, at, target, parity % 2 == 0, links);
+    const std::vector<int> steps = twisted_steps(source, target, ties_upwards);
+    for (std::size_t k = 0; k < dimensions_.size(); ++k)
+      for (int step = 0; step < std::abs(steps[k]); ++step) at = step_along(k, at, steps[k] > 0, links);
   }
 
   [[nodiscard]] std::string description() const override {
-    return "dimension order, the shorter way round; ties by the parity of the source's coordinates";
+    return fmt::format("dimension order, {}; ties by the parity of the source's coordinates",
+                       twisted_ ? "the shortest way over the twisted ends" : "the shorter way round");
   }
 
  private:
-  /// Walks along one dimension until the target's coordinate; returns the endpoint reached.
-  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, std::uint32_t target,
-                            bool ties_upwards, std::vector<LinkId>& links) {
-    const std::uint32_t from = dimension.coordinate(at), to = dimension.coordinate(target),
-                        size = dimension.size;
-    const std::uint32_t upwards = (to + size - from) % size, downwards = (from + size - to) % size;
-    const bool up = !dimension.wrap ? to > from : upwards == downwards ? ties_upwards : upwards < downwards;
+  struct Twist {
+    std::size_t along = 0;
+    int by = 0;
+  };
+
+  /// One dimension. Cable x of a line joins coordinates x and x+1 (mod size); forward is upwards.
+  struct Dimension {
+    std::uint32_t size;
+    std::uint32_t stride;  // endpoints between neighbours along it
+    bool wrap;             // with more than two: a dimension of 2 has one cable, not two
+    std::uint32_t first_link;
+    Twist twist;
+
+    [[nodiscard]] std::uint32_t cables() const { return wrap ? size : size - 1; }  // of a line
+    [[nodiscard]] std::uint32_t coordinate(std::uint32_t endpoint) const { return endpoint / stride % size; }
+    /// Lines are counted by the endpoint's number with this coordinate left out.
+    [[nodiscard]] std::uint32_t line(std::uint32_t endpoint) const {
+      return endpoint / (stride * size) * stride + endpoint % stride;
+    }
+    [[nodiscard]] std::uint32_t line_start(std::uint32_t of) const {
+      return of / stride * stride * size + of % stride;
+    }
+    /// The cable that leaves `endpoint` upwards; the link down over it is the next id.
+    [[nodiscard]] std::uint32_t cable_up(std::uint32_t endpoint) const {
+      return first_link + 2 * (line(endpoint) * cables() + coordinate(endpoint));
+    }
+    /// Upwards, or downwards below 0, until the target's coordinate.
+    [[nodiscard]] int steps(std::uint32_t at, std::uint32_t target, bool ties_upwards) const {
+      const int from = static_cast<int>(coordinate(at)), to = static_cast<int>(coordinate(target));
+      const int span = static_cast<int>(size);
+      if (!wrap) return to - from;
+      const int upwards = (to + span - from) % span, downwards = (from + span - to) % span;
+      return (upwards == downwards ? ties_upwards : upwards < downwards) ? upwards : -downwards;
+    }
+  };
+
+  /// Walks along one dimension of a plain torus; returns the endpoint reached.
+  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, int steps, std::vector<LinkId>& links) {
+    const std::uint32_t start = dimension.line_start(dimension.line(at));
     const std::uint32_t first = dimension.first_link + 2 * dimension.line(at) * dimension.cables();
-    for (std::uint32_t x = from; x != to;) {
-      const std::uint32_t next = (up ? x + 1 : x + size - 1) % size;
-      links.emplace_back(up ? first + 2 * x : first + 2 * next + 1);
+    std::uint32_t x = dimension.coordinate(at);
+    for (int step = 0; step < std::abs(steps); ++step) {
+      const std::uint32_t next = (steps > 0 ? x + 1 : x + dimension.size - 1) % dimension.size;
+      links.emplace_back(steps > 0 ? first + 2 * x : first + 2 * next + 1);
       x = next;
     }
-    return at - from * dimension.stride + to * dimension.stride;
+    return start + x * dimension.stride;
+  }
+
+  /// Who is next along dimension k, over the end with its twist.
+  [[nodiscard]] std::uint32_t neighbour(std::size_t k, std::uint32_t at, bool up) const {
+    const Dimension& dimension = dimensions_[k];
+    const std::uint32_t x = dimension.coordinate(at);
+    const std::uint32_t next = (up ? x + 1 : x + dimension.size - 1) % dimension.size;
+    const std::uint32_t there = at - x * dimension.stride + next * dimension.stride;
+    const bool over_the_end = up ? next == 0 : x == 0;
+    if (!over_the_end || dimension.twist.by == 0) return there;
+    const Dimension& along = dimensions_[dimension.twist.along];
+    const int size = static_cast<int>(along.size);
+    const int shift = up ? dimension.twist.by : -dimension.twist.by;
+    const std::uint32_t from = along.coordinate(there);
+    const auto to = static_cast<std::uint32_t>(((static_cast<int>(from) + shift) % size + size) % size);
+    return there - from * along.stride + to * along.stride;
+  }
+
+  std::uint32_t step_along(std::size_t k, std::uint32_t at, bool up, std::vector<LinkId>& links) const {
+    const std::uint32_t next = neighbour(k, at, up);
+    links.emplace_back(up ? dimensions_[k].cable_up(at) : dimensions_[k].cable_up(next) + 1);
+    return next;
+  }
+
+  /// Of a twisted torus the same place is at many displacements: going round dimension j once is the same as its twist.
+  /// The shortest of those that go round no dimension more than twice; of equal ones the first or the last.
+  [[nodiscard]] std::vector<int> twisted_steps(std::uint32_t source, std::uint32_t target, bool ties_first) const {
+    const std::size_t n = dimensions_.size();
+    constexpr int MostRounds = 2;
+    std::vector<int> rounds(n, -MostRounds), best;
+    int least = 0;
+    for (;;) {
+      std::vector<int> steps(n);
+      bool possible = true;
+      for (std::size_t k = 0; k < n; ++k) {
+        const Dimension& dimension = dimensions_[k];
+        steps[k] += static_cast<int>(dimension.coordinate(target)) - static_cast<int>(dimension.coordinate(source)) +
+                    rounds[k] * static_cast<int>(dimension.size);
+        if (rounds[k] != 0) steps[dimension.twist.along] -= rounds[k] * dimension.twist.by;
+        possible = possible && (dimension.wrap || rounds[k] == 0);
+      }
+      int length = 0;
+      for (const int step : steps) length += std::abs(step);
+      if (possible && (best.empty() || length < least || (length == least && !ties_first))) {
+        best = steps;
+        least = length;
+      }
+      std::size_t k = 0;
+      while (k < n && rounds[k] == MostRounds) rounds[k++] = -MostRounds;
+      if (k == n) return best;
+      ++rounds[k];
+    }
   }
 
   std::vector<Dimension> dimensions_;
+  bool twisted_ = false;
 };
 
 /// The factors of `count` with the least sum, shortest first: the box nearest to a cube.
@@ -103,7 +187,7 @@ std::vector<int> nearest_cube(int count, int dimensions, int at_least = 1) {
 }  // namespace
 
 TorusSpec torus_of(const ScaleUpSpec& scale_up) {
-  return {scale_up.shape, scale_up.wrap, scale_up.twist, scale_up.dimensions, scale_up.link};
+  return {scale_up.shape, scale_up.wrap, scale_up.dimensions, scale_up.link, scale_up.twist};
 }
 
 TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
@@ -121,6 +205,21 @@ TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
                        endpoints));
   }
   if (resolved.wrap.empty()) resolved.wrap.assign(resolved.shape.size(), true);
+  std::vector<bool> twisted(resolved.shape.size(), false);
+  for (const TwistSpec& twist : spec.twist) {
+    const auto of = static_cast<std::size_t>(twist.of), along = static_cast<std::size_t>(twist.along);
+    if (twist.of < 0 || twist.along < 0 || of >= resolved.shape.size() || along >= resolved.shape.size() || of == along)
+      refuse(fmt::format("a twist is of one dimension along another, out of 0 to {}, not of {} along {}",
+                         resolved.shape.size() - 1, twist.of, twist.along));
+    if (twisted[of]) refuse(fmt::format("dimension {} is twisted twice", twist.of));
+    twisted[of] = true;
+    if (resolved.shape[of] < 3 || !resolved.wrap[of] || !resolved.wrap[along] || resolved.shape[along] < 3)
+      refuse(fmt::format("a twist of dimension {} along {} needs both to be wrapped, of size 3 or more", twist.of,
+                         twist.along));
+    if (std::abs(twist.by) >= resolved.shape[along])
+      refuse(fmt::format("a twist by {} is as long as its dimension of {}; make it shorter", twist.by,
+                         resolved.shape[along]));
+  }
   return resolved;
 }
 

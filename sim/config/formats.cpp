@@ -12,93 +12,18 @@
 namespace syncline {
 
 // Found by argument-dependent lookup from the codecs, so not in an unnamed namespace.
-Fields fields_of(ScaleUpSpec& scale_up);
-Fields fields_of(NicSpec& nic);
-Fields fields_of(FatTreeSpec& tree);
-Fields fields_of(TorusSpec& torus);
-Fields fields_of(AllToAllSpec& fabric);
-Fields fields_of(CollectiveFigures& figures);  // format_collectives.cpp
 Fields fields_of(LatentAttention& latent);
 Fields fields_of(PublishedFigure& figure);
 Fields fields_of(Expectation& expectation);
 
 namespace {
 
-constexpr Limits Levels{.low = 0, .high = 6};
-constexpr Limits Ports{.low = 2, .high = 65536};
-constexpr Limits Dimensions{.low = 1, .high = 6};
 constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
-constexpr Limits Oversubscriptions{.low = 1e-6, .high = 1e6};
 
 // Of a metric in its SI unit.
 constexpr Limits AnyFigure{.low = -1e30, .high = 1e30};
 constexpr Limits PositiveFigure{.low = 0, .high = 1e30, .above_low = true};
 constexpr Limits Tolerance{.low = 0, .high = 1e30};
-
-// --- topology ---
-
-enum class ScaleOutKind { FatTree, Torus, AllToAll };
-using ScaleOut = decltype(TopologySpec::scale_out);
-
-Names<ScaleOutKind> scale_out_kinds() {
-  return {{"fat-tree", ScaleOutKind::FatTree},
-          {"torus", ScaleOutKind::Torus},
-          {"all-to-all", ScaleOutKind::AllToAll}};
-}
-
-template <class Spec>
-Fields with_kind(ScaleOutKind& kind, Spec& spec) {
-  Fields fields = fields_of(spec);
-  fields.insert(fields.begin(), required("kind", kind, scale_out_kinds()));
-  return fields;
-}
-
-void read_scale_out(const ConfigValue& value, ScaleOut& fabric) {
-  fabric = std::monostate{};
-  if (is_none(value.node)) return;
-  ScaleOutKind kind{};
-  const Names<ScaleOutKind> kinds = scale_out_kinds();
-  const Codec kind_codec = codec(kind, kinds);
-  if (value.node.kind != ConfigNode::Kind::Map)
-    return read_fields(value, {});  // says that a block is expected
-  const ConfigEntry* entry = value.node.find("kind");
-  if (entry == nullptr) return missing_key(value, "kind", kind_codec);
-  const auto chosen =
-      std::ranges::find(kinds, entry->value.text, &std::pair<std::string, ScaleOutKind>::first);
-  if (chosen == kinds.end())
-    return kind_codec.read({entry->value, entry->mark, value.below("kind"), value.errors});
-  switch (chosen->second) {
-    case ScaleOutKind::FatTree:
-      return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
-    case ScaleOutKind::Torus:
-      return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
-    case ScaleOutKind::AllToAll:
-      return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
-  }
-}
-
-ConfigNode write_scale_out(ScaleOut& fabric) {
-  ScaleOutKind kind{};
-  if (auto* tree = std::get_if<FatTreeSpec>(&fabric)) {
-    kind = ScaleOutKind::FatTree;
-    return write_fields(with_kind(kind, *tree));
-  }
-  if (auto* torus = std::get_if<TorusSpec>(&fabric)) {
-    kind = ScaleOutKind::Torus;
-    return write_fields(with_kind(kind, *torus));
-  }
-  if (auto* all_to_all = std::get_if<AllToAllSpec>(&fabric)) {
-    kind = ScaleOutKind::AllToAll;
-    return write_fields(with_kind(kind, *all_to_all));
-  }
-  return {};
-}
-
-Codec scale_out_codec(ScaleOut& fabric) {
-  return {"a block such as \"{kind: fat-tree, ...}\"",
-          [&fabric](const ConfigValue& value) { read_scale_out(value, fabric); },
-          [&fabric] { return write_scale_out(fabric); }};
-}
 
 // --- scenario ---
 
@@ -178,56 +103,6 @@ Codec expect_codec(std::vector<Expectation>& expect) {
 }  // namespace
 
 // --- the formats ---
-
-Fields fields_of(LinkSpec& link) {
-  return {required("bandwidth", link.bandwidth), optional("efficiency", link.efficiency, AnyShare),
-          required("latency", link.latency)};
-}
-
-Fields fields_of(ScaleUpSpec& scale_up) {
-  using Kind = ScaleUpSpec::Kind;
-  return {
-      required("kind", scale_up.kind,
-               Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}, {"torus", Kind::Torus}}),
-      optional("shape", scale_up.shape),
-      printed_if(scale_up.kind == Kind::Torus, optional("dimensions", scale_up.dimensions, Dimensions)),
-      optional("wrap", scale_up.wrap),
-      required("link", scale_up.link)};
-}
-
-Fields fields_of(NicSpec& nic) {
-  return {required("per-node", nic.per_node), required("host-bus", nic.host_bus)};
-}
-
-Fields fields_of(FatTreeSpec& tree) {
-  return {optional("levels", tree.levels, Levels), optional("radix", tree.radix, Ports),
-          optional("oversubscription", tree.oversubscription, Oversubscriptions),
-          optional("rail-optimised", tree.rail_optimised), required("link", tree.link)};
-}
-
-Fields fields_of(TorusSpec& torus) {
-  return {optional("shape", torus.shape), optional("dimensions", torus.dimensions, Dimensions),
-          optional("wrap", torus.wrap), required("link", torus.link)};
-}
-
-Fields fields_of(AllToAllSpec& fabric) {
-  using Kind = AllToAllSpec::Kind;
-  return {optional("fabric", fabric.kind,
-                   Names<Kind>{{"ideal-switch", Kind::IdealSwitch}, {"full-mesh", Kind::FullMesh}}),
-          required("link", fabric.link)};
-}
-
-Fields fields_of(TopologySpec& topology) {
-  return {version_field(false),
-          optional("name", topology.name),
-          optional("source", topology.source),
-          required("accelerators", topology.accelerators, Accelerators),
-          optional("accelerators-per-node", topology.accelerators_per_node, Accelerators),
-          optional("scale-up", topology.scale_up),
-          optional("nic", topology.nic),
-          {"scale-out", false, scale_out_codec(topology.scale_out)},
-          optional("collectives", topology.collectives)};
-}
 
 Fields fields_of(ModelSpec& model) {
   return {version_field(false),

@@ -52,20 +52,6 @@ class MeasureDistances : public boost::default_bfs_visitor {
   Graph::Distances& distances_;
 };
 
-constexpr std::uint32_t NoLink = UINT32_MAX;
-
-class RecordTree : public boost::default_bfs_visitor {
- public:
-  explicit RecordTree(std::vector<std::uint32_t>& link_to) : link_to_(link_to) {}
-  template <class Edge>
-  void tree_edge(const Edge& edge, const Csr& graph) {
-    link_to_[target(edge, graph)] = graph[edge].link;
-  }
-
- private:
-  std::vector<std::uint32_t>& link_to_;  // by vertex: the link by which it was found
-};
-
 template <class Visitor>
 void search(const Csr& graph, VertexId from, Visitor visitor) {
   std::vector<boost::default_color_type> colours(num_vertices(graph));
@@ -79,13 +65,11 @@ void search(const Csr& graph, VertexId from, Visitor visitor) {
 struct Graph::Impl {
   Csr csr;
   std::vector<Seconds> latencies;   // by link
-  std::vector<VertexId> link_from;  // by link
 };
 
-Graph::Graph(const Topology& topology) : impl_(std::make_unique<Impl>(Impl{make_csr(topology), {}, {}})) {
+Graph::Graph(const Topology& topology) : impl_(std::make_unique<Impl>(Impl{make_csr(topology), {}})) {
   for (const Link& link : topology.links()) {
     impl_->latencies.push_back(link.latency);
-    impl_->link_from.push_back(link.from);
   }
 }
 Graph::~Graph() = default;
@@ -98,20 +82,6 @@ Graph::Distances Graph::distances_from(VertexId source) const {
   distances.links[source.value()] = 0;
   search(impl_->csr, source, MeasureDistances(impl_->latencies, distances));
   return distances;
-}
-
-std::vector<LinkId> Graph::shortest_path(VertexId source, VertexId target) const {
-  std::vector<std::uint32_t> link_to(num_vertices(impl_->csr), NoLink);
-  search(impl_->csr, source, RecordTree(link_to));
-  std::vector<LinkId> path;
-  for (VertexId at = target; at != source;) {
-    const std::uint32_t link = link_to[at.value()];
-    if (link == NoLink) return {};
-    path.emplace_back(link);
-    at = impl_->link_from[link];
-  }
-  std::reverse(path.begin(), path.end());
-  return path;
 }
 
 bool Graph::connects(std::span<const VertexId> vertices) const {

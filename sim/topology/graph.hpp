@@ -23,9 +23,6 @@ class Graph {
   };
   [[nodiscard]] Distances distances_from(VertexId source) const;
 
-  /// A path of fewest links; always the same one. Empty when there is none or the ends are equal.
-  [[nodiscard]] std::vector<LinkId> shortest_path(VertexId source, VertexId target) const;
-
   /// True when each of the vertices reaches each other one.
   [[nodiscard]] bool connects(std::span<const VertexId> vertices) const;
 

@@ -69,7 +69,9 @@ class Topology {
   /// Both directions; returns the forward one, the backward one is the next id.
   LinkId add_cable(VertexId a, VertexId b, const LinkSpec& spec, LinkKind kind);
   void set_collectives(std::optional<CollectiveFigures> figures) { collectives_ = std::move(figures); }
-  void set_router(std::unique_ptr<const Router> router) { router_ = std::move(router); }
+  void set_router(std::shared_ptr<const Router> router) { router_ = std::move(router); }
+  /// Leaves a share in (0, 1] of a link's bandwidth.
+  void limit(LinkId link, double share) { links_[link.value()].bandwidth *= share; }
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -85,6 +87,7 @@ class Topology {
   /// What the communication library makes of the links, where that is known; else nullptr.
   [[nodiscard]] const CollectiveFigures* collectives() const { return collectives_ ? &*collectives_ : nullptr; }
   [[nodiscard]] const Router& router() const { return *router_; }
+  [[nodiscard]] std::shared_ptr<const Router> shared_router() const { return router_; }
 
   /// Links from `source` to `target`, and the sum of their latencies.
   [[nodiscard]] std::vector<LinkId> route(AcceleratorId source, AcceleratorId target) const;
@@ -99,7 +102,7 @@ class Topology {
   std::vector<Link> links_;
   std::vector<VertexId> accelerators_;
   std::optional<CollectiveFigures> collectives_;
-  std::unique_ptr<const Router> router_;
+  std::shared_ptr<const Router> router_;  // knows ids only, so copies of the topology share it
 };
 
 /// Builds the graph and its router from a description.

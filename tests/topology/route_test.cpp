@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "sim/topology/shortest_path.hpp"
+#include "sim/topology/graph_router.hpp"
 #include "tests/topology/specs.hpp"
 
 namespace syncline {
@@ -90,7 +90,7 @@ TEST_CASE("every route is a path from source to target, without a detour where n
   for (const Row& row : rows) {
     SUBCASE(row.name.c_str()) {
       const Topology topology = build_topology(row.spec);
-      const auto yardstick = shortest_path_router(topology);
+      const auto yardstick = graph_router(topology, GraphRouting::Shortest);
       for_each_pair(topology, [&](AcceleratorId source, AcceleratorId target) {
         CAPTURE(source.value());
         CAPTURE(target.value());
@@ -251,7 +251,7 @@ TEST_CASE("on a torus, targets halfway round are reached both ways, so that each
 
 TEST_CASE("the shortest-path router always takes the same path, and none where there is none") {
   const Topology topology = build_topology(fat_tree(128, 8, {}));
-  const auto one = shortest_path_router(topology), other = shortest_path_router(topology);
+  const auto one = graph_router(topology, GraphRouting::Shortest), other = graph_router(topology, GraphRouting::Shortest);
   std::vector<LinkId> first, second;
   one->route(AcceleratorId(3), AcceleratorId(100), first);
   other->route(AcceleratorId(3), AcceleratorId(100), second);
@@ -261,7 +261,7 @@ TEST_CASE("the shortest-path router always takes the same path, and none where t
   Topology apart("apart", {});
   for (int i = 0; i < 2; ++i) apart.add_vertex(VertexKind::Accelerator, "gpu");
   std::vector<LinkId> nothing;
-  shortest_path_router(apart)->route(AcceleratorId(0), AcceleratorId(1), nothing);
+  graph_router(apart, GraphRouting::Shortest)->route(AcceleratorId(0), AcceleratorId(1), nothing);
   CHECK(nothing.empty());
 }
 

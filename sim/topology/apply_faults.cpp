@@ -1,0 +1,191 @@
+#include "sim/topology/apply_faults.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "sim/core/error.hpp"
+#include "sim/topology/fabric.hpp"
+#include "sim/topology/graph_router.hpp"
+
+namespace syncline {
+namespace {
+
+/// What a part's vertex must be.
+VertexKind kind_of(Fault::Part part) {
+  return part == Fault::Part::Nic           ? VertexKind::Nic
+         : part == Fault::Part::Accelerator ? VertexKind::Accelerator
+                                            : VertexKind::Switch;
+}
+std::string_view word_of(Fault::Part part) {
+  switch (part) {
+    case Fault::Part::Link: return "link";
+    case Fault::Part::Nic: return "NIC";
+    case Fault::Part::Switch: return "switch";
+    case Fault::Part::Accelerator: return "accelerator";
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_name(const Fault& fault, const std::vector<std::string>& known, std::string_view hint) {
+  const std::string near = nearest_name(fault.name, known);
+  refuse(fmt::format("there is no {} \"{}\" in this topology{}{}", word_of(fault.part), fault.name,
+                     near.empty() ? "" : fmt::format("; the nearest is \"{}\"", near),
+                     near.empty() && !hint.empty() ? fmt::format("; {}", hint) : ""));
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+/// The name of the link, or of the two of a cable, as reports write it.
+std::vector<std::string> directions(const std::string& name) {
+  if (name.find(" → ") != std::string::npos) return {name};
+  if (name.find(" -> ") != std::string::npos) return {replaced(name, " -> ", " → ")};
+  const std::size_t dash = name.find(" - ");
+  if (dash == std::string::npos) return {};
+  const std::string left = name.substr(0, dash), right = name.substr(dash + 3);
+  const std::size_t number = right.find(" #");  // of parallel cables
+  const std::string end = right.substr(0, number), rest = number == std::string::npos ? "" : right.substr(number);
+  return {left + " → " + end + rest, end + " → " + left + rest};
+}
+
+std::vector<LinkId> links_named(const Topology& topology, const Fault& fault) {
+  const std::vector<std::string> wanted = directions(fault.name);
+  std::vector<LinkId> found;
+  std::vector<std::string> known;
+  for (std::size_t id = 0; id < topology.links().size(); ++id) {
+    std::string name = topology.link_name(LinkId(id));
+    if (std::ranges::find(wanted, name) != wanted.end()) found.emplace_back(id);
+    known.push_back(std::move(name));
+  }
+  if (wanted.empty())
+    refuse(fmt::format("\"{}\" names no link; write its two ends, such as \"{}\", or \"{}\" for both directions",
+                       fault.name, replaced(known.front(), " → ", " -> "), replaced(known.front(), " → ", " - ")));
+  if (found.size() < wanted.size()) refuse_name(fault, known, "syncline topology --links lists them");
+  return found;
+}
+
+VertexId vertex_named(const Topology& topology, const Fault& fault) {
+  std::vector<std::string> known;
+  for (std::size_t id = 0; id < topology.vertices().size(); ++id) {
+    const Vertex& vertex = topology.vertices()[id];
+    if (vertex.kind != kind_of(fault.part)) continue;
+    if (vertex.name == fault.name) return VertexId(id);
+    known.push_back(vertex.name);
+  }
+  refuse_name(fault, known, "it has none");
+}
+
+/// Keeps the routes that are whole.
+class DetourRouter : public Router {
+ public:
+  DetourRouter(const Topology& topology, std::shared_ptr<const Router> usual, const std::vector<bool>& usable)
+      : usual_(std::move(usual)),
+        usable_(usable),
+        single_(graph_router(topology, GraphRouting::Ecmp, 0, usable)),
+        split_(graph_router(topology, GraphRouting::Spray, 0, usable)) {}
+
+  void route(AcceleratorId source, AcceleratorId target, std::vector<LinkId>& links) const override {
+    const std::size_t begin = links.size();
+    usual_->route(source, target, links);
+    if (std::all_of(links.begin() + static_cast<std::ptrdiff_t>(begin), links.end(),
+                    [&](LinkId link) { return usable_[link.value()]; }))
+      return;
+    links.resize(begin);
+    single_->route(source, target, links);
+  }
+
+  void load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const override {
+    const auto begin = static_cast<std::ptrdiff_t>(uses.size());
+    usual_->load(source, target, uses);
+    const auto is_whole = [&](const LinkUse& use) { return usable_[use.link.value()]; };
+    if (std::all_of(uses.begin() + begin, uses.end(), is_whole)) return;
+    const bool sprayed =
+        std::any_of(uses.begin() + begin, uses.end(), [](const LinkUse& use) { return use.coefficient < 1; });
+    uses.resize(static_cast<std::size_t>(begin));
+    (sprayed ? split_ : single_)->load(source, target, uses);
+  }
+
+  [[nodiscard]] std::string description() const override {
+    return usual_->description() + "; round what is down by a path of fewest links";
+  }
+
+ private:
+  std::shared_ptr<const Router> usual_;
+  std::vector<bool> usable_;  // by LinkId
+  std::unique_ptr<const Router> single_, split_;
+};
+
+/// @throws std::invalid_argument naming two accelerators that are apart
+void check_reach(const Topology& topology, const std::vector<bool>& usable, const std::vector<AcceleratorId>& down) {
+  const std::unique_ptr<const Router> any = graph_router(topology, GraphRouting::Shortest, 0, usable);
+  std::vector<AcceleratorId> up;
+  for (std::size_t id = 0; id < topology.accelerators().size(); ++id)
+    if (std::ranges::find(down, AcceleratorId(id)) == down.end()) up.emplace_back(id);
+  std::vector<LinkId> links;
+  const auto reach = [&](AcceleratorId from, AcceleratorId to) {
+    links.clear();
+    any->route(from, to, links);
+    return !links.empty();
+  };
+  const auto name = [&](AcceleratorId id) { return topology.vertex(topology.accelerators()[id.value()]).name; };
+  // Distances are kept by target: those to the first serve all; back from it one search each, unless links are down in
+  // one direction only nothing differs.
+  for (std::size_t i = 1; i < up.size(); ++i)
+    if (!reach(up[i], up.front()))
+      refuse(fmt::format("with these faults {} cannot reach {}", name(up[i]), name(up.front())));
+  std::vector<bool> back(usable.size());
+  for (std::size_t id = 0; id < usable.size(); ++id) back[id] = usable[id ^ 1U];
+  if (back == usable) return;
+  for (std::size_t i = 1; i < up.size(); ++i)
+    if (!reach(up.front(), up[i]))
+      refuse(fmt::format("with these faults {} cannot reach {}", name(up.front()), name(up[i])));
+}
+
+}  // namespace
+
+std::vector<LinkId> links_of(const Topology& topology, const Fault& fault) {
+  if (fault.part == Fault::Part::Link) return links_named(topology, fault);
+  const VertexId vertex = vertex_named(topology, fault);
+  std::vector<LinkId> found;
+  for (std::size_t id = 0; id < topology.links().size(); ++id)
+    if (topology.links()[id].from == vertex || topology.links()[id].to == vertex) found.emplace_back(id);
+  return found;
+}
+
+std::vector<AcceleratorId> accelerators_down(const Topology& topology, std::span<const Fault> faults) {
+  std::vector<AcceleratorId> down;
+  for (const Fault& fault : faults) {
+    if (fault.part != Fault::Part::Accelerator || !fault.down) continue;
+    const VertexId vertex = vertex_named(topology, fault);
+    const auto at = std::ranges::find(topology.accelerators(), vertex);
+    down.emplace_back(static_cast<std::size_t>(at - topology.accelerators().begin()));
+  }
+  std::ranges::sort(down);
+  return down;
+}
+
+void apply_faults(Topology& topology, std::span<const Fault> faults, std::optional<Seconds> at) {
+  std::vector<bool> usable(topology.links().size(), true);
+  bool broken = false;
+  for (const Fault& fault : faults) {
+    const std::vector<LinkId> links = links_of(topology, fault);  // its name is checked whenever it happens
+    if (fault.at && (!at || *fault.at > *at)) continue;
+    if (fault.part == Fault::Part::Accelerator && !fault.down) continue;  // slow: no affair of the network
+    for (const LinkId link : links) {
+      if (fault.down) usable[link.value()] = false;
+      else topology.limit(link, fault.bandwidth);
+    }
+    broken = broken || fault.down;
+  }
+  if (!broken) return;
+  check_reach(topology, usable, accelerators_down(topology, faults));
+  topology.set_router(std::make_unique<DetourRouter>(topology, topology.shared_router(), usable));
+}
+
+}  // namespace syncline

@@ -1,0 +1,138 @@
+// Parts that are down or slow from the start, and the ways round them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/topology/apply_faults.hpp"
+#include "tests/topology/specs.hpp"
+
+namespace syncline {
+namespace {
+
+Fault down(Fault::Part part, std::string name) {
+  Fault fault;
+  fault.part = part;
+  fault.name = std::move(name);
+  fault.down = true;
+  return fault;
+}
+
+std::string refusal(const TopologySpec& spec, const std::vector<Fault>& faults) {
+  try {
+    Topology topology = build_topology(spec);
+    apply_faults(topology, faults);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool takes(const Topology& topology, std::size_t from, std::size_t to, const std::vector<LinkId>& links) {
+  for (const LinkId link : topology.route(AcceleratorId(from), AcceleratorId(to)))
+    if (std::ranges::find(links, link) != links.end()) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("routes avoid what is down, and others stay as they were") {
+  struct Row {
+    std::string name;
+    TopologySpec spec;
+    Fault fault;
+  };
+  const std::vector<Row> rows = {
+      {"a cable up", fat_tree(32, 1, {.radix = 8}), down(Fault::Part::Link, "leaf0 - spine1")},
+      {"one direction", fat_tree(32, 1, {.radix = 8}), down(Fault::Part::Link, "leaf0 -> spine1")},
+      {"a spine", fat_tree(32, 1, {.radix = 8}), down(Fault::Part::Switch, "spine2")},
+      {"a NIC", fat_tree(32, 4, {.radix = 8}), down(Fault::Part::Nic, "node3.nic2")},
+      {"a link of a torus", torus(27, {3, 3, 3}), down(Fault::Part::Link, "node0.gpu0 - node1.gpu0")},
+      {"a link of a mesh", all_to_all(8, Mesh), down(Fault::Part::Link, "node0.gpu0 - node1.gpu0")},
+  };
+  for (const Row& row : rows) {
+    SUBCASE(row.name.c_str()) {
+      const Topology whole = build_topology(row.spec);
+      Topology broken = build_topology(row.spec);
+      const std::vector<Fault> faults{row.fault};
+      const std::vector<LinkId> lost = links_of(whole, row.fault);
+      REQUIRE_FALSE(lost.empty());
+      apply_faults(broken, faults);
+      bool some_moved = false;
+      for (std::size_t i = 0; i < whole.accelerators().size(); ++i)
+        for (std::size_t j = 0; j < whole.accelerators().size(); ++j) {
+          const bool was_on_it = takes(whole, i, j, lost);
+          some_moved = some_moved || was_on_it;
+          REQUIRE_FALSE(takes(broken, i, j, lost));
+          if (!was_on_it)
+            REQUIRE(whole.route(AcceleratorId(i), AcceleratorId(j)) == broken.route(AcceleratorId(i), AcceleratorId(j)));
+          else
+            REQUIRE_FALSE(broken.route(AcceleratorId(i), AcceleratorId(j)).empty());
+        }
+      CHECK(some_moved);
+    }
+  }
+}
+
+TEST_CASE("sprayed traffic keeps the paths that are left, in even shares") {
+  TopologySpec spec = fat_tree(32, 1, {.radix = 8});  // 8 leaves of 4 NICs, 4 spines
+  std::get<FatTreeSpec>(spec.scale_out).routing = FatTreeRouting::Spray;
+  Topology topology = build_topology(spec);
+  const std::vector<Fault> faults{down(Fault::Part::Switch, "spine3")};
+  apply_faults(topology, faults);
+  std::vector<LinkUse> uses;
+  topology.router().load(AcceleratorId(0), AcceleratorId(31), uses);
+  int thirds = 0;
+  for (const LinkUse& use : uses) thirds += use.coefficient == doctest::Approx(1.0 / 3);
+  CHECK(thirds == 6);  // up and down over 3 spines
+}
+
+TEST_CASE("degraded parts keep their routes and lose bandwidth") {
+  Topology topology = build_topology(fat_tree(32, 4, {.radix = 8}));
+  Fault slow = down(Fault::Part::Nic, "node0.nic1");
+  slow.down = false;
+  slow.bandwidth = 0.25;
+  const std::vector<Fault> faults{slow};
+  apply_faults(topology, faults);
+  for (const LinkId link : links_of(topology, slow)) {
+    CHECK(topology.link(link).bandwidth == topology.link(link).nominal * 0.25);
+  }
+  CHECK(links_of(topology, slow).size() == 4);  // host bus and cable, both ways
+}
+
+TEST_CASE("faults at a time count from then on") {
+  Fault late = down(Fault::Part::Switch, "spine0");
+  late.at = Seconds(1);
+  const std::vector<Fault> faults{late};
+  const TopologySpec spec = fat_tree(32, 1, {.radix = 8});
+  Topology before = build_topology(spec), after = build_topology(spec);
+  const std::vector<LinkId> lost = links_of(before, late);
+  apply_faults(before, faults);
+  apply_faults(after, faults, Seconds(1));
+  bool used = false;
+  for (std::size_t j = 4; j < 32; ++j) {
+    used = used || takes(before, 0, j, lost);
+    CHECK_FALSE(takes(after, 0, j, lost));
+  }
+  CHECK(used);
+}
+
+TEST_CASE("who is cut off, and what is not there, is said by name") {
+  const TopologySpec tree = fat_tree(32, 1, {.radix = 8});
+  CHECK(refusal(tree, {down(Fault::Part::Switch, "leaf3")}) == "with these faults node12.gpu0 cannot reach node0.gpu0");
+  CHECK(refusal(tree, {down(Fault::Part::Switch, "spin1")}) ==
+        "there is no switch \"spin1\" in this topology; the nearest is \"spine1\"");
+  CHECK(refusal(tree, {down(Fault::Part::Nic, "node3.nic1")}).find("the nearest is \"node3.nic0\"") != std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("there is no link") != std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0")}).find("write its two ends") != std::string::npos);
+}
+
+TEST_CASE("an accelerator that is down is not missed by the others") {
+  Topology topology = build_topology(fat_tree(32, 4, {.radix = 8}));
+  const std::vector<Fault> faults{down(Fault::Part::Accelerator, "node2.gpu1")};
+  CHECK(accelerators_down(topology, faults) == std::vector{AcceleratorId(9)});
+  apply_faults(topology, faults);
+  CHECK_FALSE(topology.route(AcceleratorId(8), AcceleratorId(31)).empty());
+}
+
+}  // namespace syncline

@@ -14,6 +14,7 @@
 #include "sim/config/catalogue.hpp"
 #include "sim/core/units.hpp"
 #include "tools/build_info.hpp"
+#include "tools/mpi_workers.hpp"
 #include "tools/subcommand.hpp"
 
 namespace syncline {
@@ -50,6 +51,7 @@ class Doctor : public Subcommand {
     print("build",
           fmt::format("{}, {}{}", build::Type, build::Compiler, build::Sanitized ? ", sanitized" : ""));
     print("backends", simgrid_version());
+    print("mpi", mpi_library().empty() ? "not built in; sweeps run on one machine" : mpi_library());
     fmt::print("libraries\n");
     print("boost", version_text(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     print("cli11", CLI11_VERSION);

@@ -43,6 +43,7 @@ std::unique_ptr<Subcommand> make_schedule();
 std::unique_ptr<Subcommand> make_pipeline();
 std::unique_ptr<Subcommand> make_topology();
 std::unique_ptr<Subcommand> make_calibrate();
+std::unique_ptr<Subcommand> make_sweep();
 std::unique_ptr<Subcommand> make_score();
 std::unique_ptr<Subcommand> make_doctor();
 

@@ -10,6 +10,7 @@ std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
   all.push_back(make_pipeline());
   all.push_back(make_topology());
   all.push_back(make_calibrate());
+  all.push_back(make_sweep());
   all.push_back(make_score());
   all.push_back(make_doctor());
   return all;

@@ -1,0 +1,213 @@
+// The only MPI code. Not the C++ bindings of old; messages are short texts from workers and item numbers to them.
+#include "tools/mpi_workers.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "sim/core/error.hpp"
+
+namespace syncline {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int ItemTag = 1;                            // rank 0 to a worker: an item, or GoHome
+constexpr int AnswerTag = 2;                          // a worker to rank 0: a kind, then text
+constexpr std::uint64_t GoHome = ~std::uint64_t{0};
+enum Kind : char { Ready = 'r', Done = 'd', Late = 't', Ended = 'e', Alive = 'a' };
+
+constexpr std::chrono::milliseconds BetweenSigns{1000};  // of life, from a worker
+constexpr std::chrono::seconds Silence{30};              // after which a worker is taken for lost
+constexpr std::chrono::microseconds BetweenLooks{200};   // of rank 0, which leaves the processor to others
+
+void send(int to, int tag, const void* data, std::size_t size) {
+  MPI_Send(data, static_cast<int>(size), MPI_BYTE, to, tag, MPI_COMM_WORLD);
+}
+
+void send_item(int to, std::uint64_t item) { send(to, ItemTag, &item, sizeof item); }
+
+void answer(Kind kind, const std::string& text) {
+  const std::string message = static_cast<char>(kind) + text;
+  send(0, AnswerTag, message.data(), message.size());
+}
+
+std::uint64_t receive_item() {
+  std::uint64_t item = GoHome;
+  MPI_Recv(&item, sizeof item, MPI_BYTE, 0, ItemTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return item;
+}
+
+struct Message {
+  int from = 0;
+  Kind kind = Alive;
+  std::string text;
+};
+
+/// The next answer of any worker, if one is there.
+std::optional<Message> take_message() {
+  int there = 0, size = 0;
+  MPI_Status status;
+  MPI_Iprobe(MPI_ANY_SOURCE, AnswerTag, MPI_COMM_WORLD, &there, &status);
+  if (there == 0) return std::nullopt;
+  MPI_Get_count(&status, MPI_BYTE, &size);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  MPI_Recv(text.data(), size, MPI_BYTE, status.MPI_SOURCE, AnswerTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return Message{status.MPI_SOURCE, static_cast<Kind>(text.front()), text.substr(1)};
+}
+
+std::string machine() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// What rank 0 knows of the others.
+class Desk {
+ public:
+  Desk(const std::vector<std::size_t>& numbers, const WorkerCalls& calls, std::string task, std::vector<bool>& at_work)
+      : numbers_(numbers), calls_(calls), task_(std::move(task)), at_work_(at_work), workers_(at_work.size()) {
+    for (Worker& worker : workers_) worker.heard = Clock::now();
+  }
+
+  /// @returns whether a worker was lost
+  bool run() {
+    while (busy()) {
+      if (const std::optional<Message> message = take_message())
+        hear(*message);
+      else
+        std::this_thread::sleep_for(BetweenLooks);
+      give_up_silent();
+    }
+    return lost_;
+  }
+  [[nodiscard]] std::size_t next() const { return next_; }
+
+ private:
+  struct Worker {
+    std::optional<std::size_t> item;
+    Clock::time_point heard;
+  };
+
+  [[nodiscard]] bool busy() const {
+    for (std::size_t rank = 1; rank < workers_.size(); ++rank)
+      if (at_work_[rank]) return true;
+    return false;
+  }
+
+  void hear(const Message& message) {
+    const auto rank = static_cast<std::size_t>(message.from);
+    Worker& worker = workers_[rank];
+    worker.heard = Clock::now();
+    if (message.kind == Alive) return;
+    if (!at_work_[rank]) return send_item(message.from, GoHome);  // taken for lost, and back: its item is written off
+    if (message.kind == Ready && message.text != task_)
+      throw EnvironmentError(fmt::format("rank {} of the MPI job reads other files than rank 0 on {}: {}", message.from,
+                                         machine(), message.text));
+    if (worker.item) settle(*worker.item, message);
+    give_next(message.from);
+  }
+
+  void settle(std::size_t item, const Message& message) {
+    if (message.kind == Done)
+      calls_.done(item, message.text);
+    else
+      calls_.lost(item, message.kind == Late, message.text);
+  }
+
+  void give_next(int rank) {
+    Worker& worker = workers_[static_cast<std::size_t>(rank)];
+    worker.item.reset();
+    if (next_ == numbers_.size()) {
+      at_work_[static_cast<std::size_t>(rank)] = false;
+      return send_item(rank, GoHome);
+    }
+    worker.item = next_++;
+    send_item(rank, numbers_[*worker.item]);
+  }
+
+  void give_up_silent() {
+    for (std::size_t rank = 1; rank < workers_.size(); ++rank) {
+      Worker& worker = workers_[rank];
+      if (!at_work_[rank] || Clock::now() - worker.heard < Silence) continue;
+      at_work_[rank] = false;
+      lost_ = true;
+      if (worker.item) calls_.lost(*worker.item, false, fmt::format("its MPI rank, {}, falling silent", rank));
+    }
+  }
+
+  const std::vector<std::size_t>& numbers_;
+  std::size_t next_ = 0;
+  const WorkerCalls& calls_;
+  std::string task_;
+  std::vector<bool>& at_work_;
+  std::vector<Worker> workers_;
+  bool lost_ = false;
+};
+
+/// Waits for a worker's answer, and tells rank 0 meanwhile that this rank is alive.
+std::string await(WorkerProcess& process) {
+  pollfd channel{process.channel(), POLLIN, 0};
+  while (poll(&channel, 1, static_cast<int>(BetweenSigns.count())) == 0) answer(Alive, "");
+  return process.answer();
+}
+
+}  // namespace
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);  // allowed without MPI_Init
+  const std::string whole(text, static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+MpiJob::MpiJob() {
+  MPI_Init(nullptr, nullptr);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  if (rank_ == 0) at_work_.assign(static_cast<std::size_t>(size_), true);
+}
+
+MpiJob::~MpiJob() {
+  for (int rank = 1; rank_ == 0 && rank < size_; ++rank)
+    if (at_work_[static_cast<std::size_t>(rank)]) send_item(rank, GoHome);
+  if (!some_lost_) MPI_Finalize();  // which waits for all, the dead as well
+}
+
+void MpiJob::work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options, const WorkerCalls& calls,
+                          const std::string& task) {
+  Desk desk(numbers, calls, task, at_work_);
+  some_lost_ = desk.run();
+  const std::size_t first = desk.next();  // of those that nobody was left for
+  syncline::work_through(numbers.size() - first, options,
+                         {[&](std::size_t item) { return calls.work(first + item); },
+                          [&](std::size_t item, const std::string& line) { calls.done(first + item, line); },
+                          [&](std::size_t item, bool out_of_time, const std::string& how) { calls.lost(first + item, out_of_time, how); }});
+}
+
+void MpiJob::serve(const WorkerOptions& options, const WorkerCalls& calls, const std::string& task) {
+  answer(Ready, task);
+  std::optional<WorkerProcess> process;
+  for (std::uint64_t item = receive_item(); item != GoHome; item = receive_item()) {
+    if (!process) process.emplace(calls.work, options.limit);
+    process->give(item);
+    const std::string line = await(*process);
+    if (!line.empty()) {
+      answer(Done, line);
+      continue;
+    }
+    const WorkerProcess::End end = process->end();
+    process.reset();
+    answer(end.out_of_time ? Late : Ended, end.how);
+  }
+}
+
+}  // namespace syncline

@@ -1,0 +1,50 @@
+#include "tools/sweep_point.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <stdexcept>
+
+#include "backends/simgrid/simgrid_backend.hpp"
+#include "sim/report/summary.hpp"
+#include "tools/question.hpp"
+
+namespace syncline {
+namespace {
+
+void check_physics_holds(const RunSummary& summary) {
+  for (const Check& check : summary.checks)
+    SYNCLINE_CHECK(check.violation.empty(), "the result breaks a physics check: " + check.name + ": " + check.violation);
+}
+
+RunSummary simulate(const Question& question, bool timeline) {
+  RunOptions options;
+  options.detail = question.scenario->detail == "full" ? Detail::Full : Detail::Aggregate;
+  options.fold = question.scenario->fold;
+  options.timeline = timeline;
+  const RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, options);
+  RunSummary summary = summarise(result, question.schedule, question.cluster, {});
+  check_physics_holds(summary);
+  return summary;
+}
+
+}  // namespace
+
+sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario, std::size_t point) {
+  try {
+    const Question question = question_of(scenario.scenario(sweep::settings_of(sweep, point)));
+    return sweep::row_of_run(sweep, point, simulate(question, sweep::needs_timeline(sweep)));
+  } catch (const InputError& error) {
+    return sweep::failed_row(sweep, point, sweep::in_one_line(error));
+  } catch (const EnvironmentError& error) {
+    return sweep::failed_row(sweep, point, error.what());
+  } catch (const std::invalid_argument& error) {  // of the backend: the cluster lacks something
+    return sweep::failed_row(sweep, point, error.what());
+  } catch (const std::bad_alloc&) {
+    return sweep::failed_row(sweep, point, "does not fit in this machine's memory");
+  } catch (const std::exception& error) {
+    return sweep::failed_row(sweep, point, fmt::format("a bug in syncline: {}", error.what()));
+  }
+}
+
+}  // namespace syncline

@@ -36,10 +36,10 @@ std::optional<fs::path> find_file(const ConfigNode& node, const Catalogue& catal
 }
 
 void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
-             int depth);
+             ConfigFiles& files, int depth);
 
 ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const fs::path& from,
-                ConfigErrors& errors, int depth) {
+                ConfigErrors& errors, ConfigFiles& files, int depth) {
   ConfigNode node;
   node.kind = ConfigNode::Kind::Faulty;
   if (reference.kind != ConfigNode::Kind::Scalar) {
@@ -55,21 +55,21 @@ ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const f
   }
   const std::optional<fs::path> file = find_file(reference, catalogue, from, errors);
   if (!file) return node;
-  node = read_yaml_file(file->string(), errors);
+  node = files.read(file->string(), errors);
   if (node.find("version") == nullptr)
     errors.add(node.mark.place(), "missing key \"version\"; add \"version: 1\"");
   if (node.find("name") == nullptr)
     node.entries.push_back({"name", node.mark, scalar_node(file->stem().string())});
-  resolve(node, catalogue, file->parent_path(), errors, depth + 1);
+  resolve(node, catalogue, file->parent_path(), errors, files, depth + 1);
   return node;
 }
 
 void resolve(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
-             int depth) {
+             ConfigFiles& files, int depth) {
   if (node.kind == ConfigNode::Kind::Scalar) {
-    node = load(node, catalogue, from, errors, depth);
+    node = load(node, catalogue, from, errors, files, depth);
   } else if (const ConfigEntry* base = node.find("base")) {
-    const ConfigNode below = load(base->value, catalogue, from, errors, depth);
+    const ConfigNode below = load(base->value, catalogue, from, errors, files, depth);
     std::erase_if(node.entries, [](const ConfigEntry& entry) { return entry.key == "base"; });
     if (below.kind == ConfigNode::Kind::Map)
       node = merge(below, node);
@@ -108,8 +108,21 @@ std::vector<std::string> names_in(const Catalogue& catalogue) {
   return names;
 }
 
+ConfigNode ConfigFiles::read(const std::string& file, ConfigErrors& errors) {
+  if (const auto known = files_.find(file); known != files_.end()) return known->second;
+  ConfigNode node = read_yaml_file(file, errors);
+  if (errors.empty()) files_.emplace(file, node);
+  return node;
+}
+
+void resolve_block(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors,
+                   ConfigFiles& files) {
+  resolve(node, catalogue, from, errors, files, 0);
+}
+
 void resolve_block(ConfigNode& node, const Catalogue& catalogue, const fs::path& from, ConfigErrors& errors) {
-  resolve(node, catalogue, from, errors, 0);
+  ConfigFiles files;
+  resolve_block(node, catalogue, from, errors, files);
 }
 
 }  // namespace syncline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,10 +27,24 @@ inline constexpr Catalogue Models{"model", "models"};
 /// The names in a catalogue, sorted.
 [[nodiscard]] std::vector<std::string> names_in(const Catalogue& catalogue);
 
+/// Files that have been parsed, for those who read the same ones many times.
+class ConfigFiles {
+ public:
+  /// As read_yaml_file(). A file in which something is wrong is parsed each time.
+  [[nodiscard]] ConfigNode read(const std::string& file, ConfigErrors& errors);
+
+ private:
+  std::map<std::string, ConfigNode> files_;
+};
+
 /// Replaces a name or file, and a map with `base`, by the whole block: the base's file with the map's own
 /// keys laid over it. A base may have a base. What cannot be found is added to `errors`, and the node becomes
 /// Faulty.
-/// @param from  folder that file names are relative to
+/// @param from   folder that file names are relative to
+/// @param files  where files are taken from and kept
+void resolve_block(ConfigNode& node, const Catalogue& catalogue, const std::filesystem::path& from,
+                   ConfigErrors& errors, ConfigFiles& files);
+/// The same once.
 void resolve_block(ConfigNode& node, const Catalogue& catalogue, const std::filesystem::path& from,
                    ConfigErrors& errors);
 

@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors) {
+void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors, ConfigFiles& files) {
   for (const Catalogue& catalogue : {Topologies, Devices, Models})
-    if (ConfigEntry* entry = root.find(catalogue.what)) resolve_block(entry->value, catalogue, from, errors);
+    if (ConfigEntry* entry = root.find(catalogue.what)) resolve_block(entry->value, catalogue, from, errors, files);
 }
 
 void name_if_inline(std::string& name) {
@@ -87,7 +87,7 @@ ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogu
 }
 
 /// @param errors  of the text, which are reported with those of the values
-Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& errors) {
+Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& errors, ConfigFiles& files) {
   const fs::path folder = fs::path(file).parent_path();
   Scenario scenario;
   scenario.file = file;
@@ -99,7 +99,7 @@ Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& err
     scenario.device = ideal_device();
   }
   refuse_foreign_keys(root, errors);
-  resolve_blocks(root, folder, errors);
+  resolve_blocks(root, folder, errors, files);
   if (scenario.textbook && has_order(root)) {
     scenario.textbook->order.emplace();
     resolve_order(root.find("pipeline")->value, folder.string(), errors);
@@ -129,7 +129,8 @@ Scenario parse_scenario(const std::string& text, const std::string& file,
   ConfigErrors errors;
   ConfigNode root = parse_yaml_map(text, file, errors);
   for (const Override& change : overrides) apply_override(root, change, errors);
-  return scenario_of(std::move(root), file, errors);
+  ConfigFiles files;
+  return scenario_of(std::move(root), file, errors, files);
 }
 
 ScenarioDocument::ScenarioDocument(const std::string& text, std::string file) : file_(std::move(file)) {
@@ -142,7 +143,7 @@ Scenario ScenarioDocument::scenario(std::span<const Setting> settings) const {
   ConfigErrors errors;
   ConfigNode root = root_;
   for (const Setting& setting : settings) apply_setting(root, setting, errors);
-  return scenario_of(std::move(root), file_, errors);
+  return scenario_of(std::move(root), file_, errors, files_);
 }
 
 TopologySpec load_topology(const std::string& name_or_file, const std::vector<Override>& overrides) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "sim/config/catalogue.hpp"
 #include "sim/config/document.hpp"
 #include "sim/config/scenario.hpp"
 
@@ -37,6 +38,7 @@ class ScenarioDocument {
  private:
   std::string file_;
   ConfigNode root_;
+  mutable ConfigFiles files_;  // kept as first read: what is asked later sees the same
 };
 
 }  // namespace syncline

@@ -1,17 +1,19 @@
-// The only MPI code. Not the C++ bindings of old; messages are short texts from workers and item numbers to them.
+// How items go through an MPI job. Messages are item numbers to workers and short texts from them.
 #include "tools/mpi_workers.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
-#include <mpi.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "sim/core/error.hpp"
+#include "tools/mpi_plugin.hpp"
 
 namespace syncline {
 namespace {
@@ -27,20 +29,30 @@ constexpr std::chrono::milliseconds BetweenSigns{1000};  // of life, from a work
 constexpr std::chrono::seconds Silence{30};              // after which a worker is taken for lost
 constexpr std::chrono::microseconds BetweenLooks{200};   // of rank 0, which leaves the processor to others
 
-void send(int to, int tag, const void* data, std::size_t size) {
-  MPI_Send(data, static_cast<int>(size), MPI_BYTE, to, tag, MPI_COMM_WORLD);
+/// The plugin: beside the program, or where it is installed; null without one, and where its MPI is not there.
+const MpiPlugin* load_plugin() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const fs::path& file : {folder / MpiPluginFile, folder / ".." / "lib" / "syncline" / MpiPluginFile}) {
+    // Its own symbols first: libsimgrid, which is in this program, has an MPI of the same names.
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (library == nullptr) continue;
+    if (void* const entry = dlsym(library, MpiPluginEntry)) return reinterpret_cast<MpiPluginFunction>(entry)();
+  }
+  return nullptr;
 }
 
-void send_item(int to, std::uint64_t item) { send(to, ItemTag, &item, sizeof item); }
+void send_item(const MpiPlugin& mpi, int to, std::uint64_t item) { mpi.send(to, ItemTag, &item, sizeof item); }
 
-void answer(Kind kind, const std::string& text) {
+void answer(const MpiPlugin& mpi, Kind kind, const std::string& text) {
   const std::string message = static_cast<char>(kind) + text;
-  send(0, AnswerTag, message.data(), message.size());
+  mpi.send(0, AnswerTag, message.data(), message.size());
 }
 
-std::uint64_t receive_item() {
+std::uint64_t receive_item(const MpiPlugin& mpi) {
   std::uint64_t item = GoHome;
-  MPI_Recv(&item, sizeof item, MPI_BYTE, 0, ItemTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  mpi.receive(0, ItemTag, &item, sizeof item);
   return item;
 }
 
@@ -51,15 +63,13 @@ struct Message {
 };
 
 /// The next answer of any worker, if one is there.
-std::optional<Message> take_message() {
-  int there = 0, size = 0;
-  MPI_Status status;
-  MPI_Iprobe(MPI_ANY_SOURCE, AnswerTag, MPI_COMM_WORLD, &there, &status);
-  if (there == 0) return std::nullopt;
-  MPI_Get_count(&status, MPI_BYTE, &size);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  MPI_Recv(text.data(), size, MPI_BYTE, status.MPI_SOURCE, AnswerTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  return Message{status.MPI_SOURCE, static_cast<Kind>(text.front()), text.substr(1)};
+std::optional<Message> take_message(const MpiPlugin& mpi) {
+  int from = 0;
+  std::size_t size = 0;
+  if (!mpi.look(AnswerTag, &from, &size)) return std::nullopt;
+  std::string text(size, '\0');
+  mpi.receive(from, AnswerTag, text.data(), size);
+  return Message{from, static_cast<Kind>(text.front()), text.substr(1)};
 }
 
 std::string machine() {
@@ -71,15 +81,16 @@ std::string machine() {
 /// What rank 0 knows of the others.
 class Desk {
  public:
-  Desk(const std::vector<std::size_t>& numbers, const WorkerCalls& calls, std::string task, std::vector<bool>& at_work)
-      : numbers_(numbers), calls_(calls), task_(std::move(task)), at_work_(at_work), workers_(at_work.size()) {
+  Desk(const MpiPlugin& mpi, const std::vector<std::size_t>& numbers, const WorkerCalls& calls, std::string task,
+       std::vector<bool>& at_work)
+      : mpi_(mpi), numbers_(numbers), calls_(calls), task_(std::move(task)), at_work_(at_work), workers_(at_work.size()) {
     for (Worker& worker : workers_) worker.heard = Clock::now();
   }
 
   /// @returns whether a worker was lost
   bool run() {
     while (busy()) {
-      if (const std::optional<Message> message = take_message())
+      if (const std::optional<Message> message = take_message(mpi_))
         hear(*message);
       else
         std::this_thread::sleep_for(BetweenLooks);
@@ -106,7 +117,7 @@ class Desk {
     Worker& worker = workers_[rank];
     worker.heard = Clock::now();
     if (message.kind == Alive) return;
-    if (!at_work_[rank]) return send_item(message.from, GoHome);  // taken for lost, and back: its item is written off
+    if (!at_work_[rank]) return send_item(mpi_, message.from, GoHome);  // taken for lost, and back: its item is written off
     if (message.kind == Ready && message.text != task_)
       throw EnvironmentError(fmt::format("rank {} of the MPI job reads other files than rank 0 on {}: {}", message.from,
                                          machine(), message.text));
@@ -126,10 +137,10 @@ class Desk {
     worker.item.reset();
     if (next_ == numbers_.size()) {
       at_work_[static_cast<std::size_t>(rank)] = false;
-      return send_item(rank, GoHome);
+      return send_item(mpi_, rank, GoHome);
     }
     worker.item = next_++;
-    send_item(rank, numbers_[*worker.item]);
+    send_item(mpi_, rank, numbers_[*worker.item]);
   }
 
   void give_up_silent() {
@@ -142,6 +153,7 @@ class Desk {
     }
   }
 
+  const MpiPlugin& mpi_;
   const std::vector<std::size_t>& numbers_;
   std::size_t next_ = 0;
   const WorkerCalls& calls_;
@@ -152,39 +164,38 @@ class Desk {
 };
 
 /// Waits for a worker's answer, and tells rank 0 meanwhile that this rank is alive.
-std::string await(WorkerProcess& process) {
+std::string await(const MpiPlugin& mpi, WorkerProcess& process) {
   pollfd channel{process.channel(), POLLIN, 0};
-  while (poll(&channel, 1, static_cast<int>(BetweenSigns.count())) == 0) answer(Alive, "");
+  while (poll(&channel, 1, static_cast<int>(BetweenSigns.count())) == 0) answer(mpi, Alive, "");
   return process.answer();
 }
 
 }  // namespace
 
 std::string mpi_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);  // allowed without MPI_Init
-  const std::string whole(text, static_cast<std::size_t>(length));
+  const MpiPlugin* const mpi = load_plugin();
+  if (mpi == nullptr) return "";
+  const std::string whole = mpi->library();
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
-MpiJob::MpiJob() {
-  MPI_Init(nullptr, nullptr);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+MpiJob::MpiJob() : mpi_(load_plugin()) {
+  if (mpi_ == nullptr)
+    throw EnvironmentError("this is one process of an MPI job, but the program has no MPI; install it (Debian: "
+                           "libopenmpi-dev openmpi-bin) and build again, or start it without mpirun");
+  mpi_->begin(&rank_, &size_);
   if (rank_ == 0) at_work_.assign(static_cast<std::size_t>(size_), true);
 }
 
 MpiJob::~MpiJob() {
   for (int rank = 1; rank_ == 0 && rank < size_; ++rank)
-    if (at_work_[static_cast<std::size_t>(rank)]) send_item(rank, GoHome);
-  if (!some_lost_) MPI_Finalize();  // which waits for all, the dead as well
+    if (at_work_[static_cast<std::size_t>(rank)]) send_item(*mpi_, rank, GoHome);
+  if (!some_lost_) mpi_->end();  // which waits for all, the dead as well
 }
 
 void MpiJob::work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options, const WorkerCalls& calls,
                           const std::string& task) {
-  Desk desk(numbers, calls, task, at_work_);
+  Desk desk(*mpi_, numbers, calls, task, at_work_);
   some_lost_ = desk.run();
   const std::size_t first = desk.next();  // of those that nobody was left for
   syncline::work_through(numbers.size() - first, options,
@@ -194,19 +205,19 @@ void MpiJob::work_through(const std::vector<std::size_t>& numbers, const WorkerO
 }
 
 void MpiJob::serve(const WorkerOptions& options, const WorkerCalls& calls, const std::string& task) {
-  answer(Ready, task);
+  answer(*mpi_, Ready, task);
   std::optional<WorkerProcess> process;
-  for (std::uint64_t item = receive_item(); item != GoHome; item = receive_item()) {
+  for (std::uint64_t item = receive_item(*mpi_); item != GoHome; item = receive_item(*mpi_)) {
     if (!process) process.emplace(calls.work, options.limit);
     process->give(item);
-    const std::string line = await(*process);
+    const std::string line = await(*mpi_, *process);
     if (!line.empty()) {
-      answer(Done, line);
+      answer(*mpi_, Done, line);
       continue;
     }
     const WorkerProcess::End end = process->end();
     process.reset();
-    answer(end.out_of_time ? Late : Ended, end.how);
+    answer(*mpi_, end.out_of_time ? Late : Ended, end.how);
   }
 }
 

@@ -12,7 +12,9 @@
 
 namespace syncline {
 
-/// "Open MPI 4.1.4"; empty when the program is built without MPI.
+struct MpiPlugin;
+
+/// "Open MPI 4.1.4"; empty when the program is built without MPI, or it is not there.
 [[nodiscard]] std::string mpi_library();
 
 /// Whether mpirun or srun started this process as one of an MPI job: told by its environment, without MPI.
@@ -26,7 +28,7 @@ namespace syncline {
 /// The MPI job that this process is one of. One a program.
 class MpiJob {
  public:
-  /// @throws EnvironmentError when the program is built without MPI
+  /// @throws EnvironmentError when the program has no MPI
   MpiJob();
   /// Sends the others home, where that has not been done.
   ~MpiJob();
@@ -46,6 +48,7 @@ class MpiJob {
   void serve(const WorkerOptions& options, const WorkerCalls& calls, const std::string& task);
 
  private:
+  const MpiPlugin* mpi_;
   int rank_ = 0, size_ = 1;
   std::vector<bool> at_work_;  // rank 0: by rank
   bool some_lost_ = false;

@@ -2,12 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "sim/config/catalogue.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/units.hpp"
+#include "sim/topology/export.hpp"
 #include "sim/topology/measures.hpp"
 #include "tools/options.hpp"
 #include "tools/subcommand.hpp"
@@ -26,14 +31,18 @@ struct ScaleOutText {
   std::string operator()(std::monostate) const { return "none"; }
   std::string operator()(const FatTreeSpec& tree) const {
     return fmt::format("fat tree of {}-port switches{}; {}", tree.radix,
-                       tree.rail_optimised ? ", rail-optimised" : "", text_of(tree.link));
+                       tree.rail_only        ? ", one for each rail (rail-only)"
+                       : tree.rail_optimised ? ", rail-optimised"
+                                             : "",
+                       text_of(tree.link));
   }
   std::string operator()(const TorusSpec& torus) const {
-    return fmt::format("torus {}; {}", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
+    return fmt::format("{}torus {}; {}", torus.twist.empty() ? "" : "twisted ", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
                        text_of(torus.link));
   }
   std::string operator()(const DragonflySpec& dragonfly) const {
-    return fmt::format("dragonfly; {}", text_of(dragonfly.link));
+    return fmt::format("dragonfly{}, {} routers a group with {} endpoints each; {}", dragonfly.spines > 0 ? "+" : "",
+                       dragonfly.routers, dragonfly.endpoints, text_of(dragonfly.link));
   }
   std::string operator()(const AllToAllSpec& fabric) const {
     const bool ideal = fabric.kind == AllToAllSpec::Kind::IdealSwitch;
@@ -42,17 +51,22 @@ struct ScaleOutText {
   std::vector<int> shape;  // as built
 };
 
+constexpr std::string_view ScaleUpWords[]{"switch", "full mesh", "torus", "PCIe tree"};
+
 Rows describe(const TopologySpec& spec, const Topology& topology) {
   Rows rows{{"source", spec.source}};
   if (spec.scale_up)
     rows.emplace_back(
         "scale-up",
-        fmt::format("{}; {}", spec.scale_up->kind == ScaleUpSpec::Kind::Switch ? "switch" : "full mesh",
+        fmt::format("{}; {}", ScaleUpWords[static_cast<std::size_t>(spec.scale_up->kind)],
                     text_of(spec.scale_up->link)));
   if (spec.nic)
     rows.emplace_back("NICs",
                       fmt::format("{} a node; host bus {}", spec.nic->per_node, text_of(spec.nic->host_bus)));
-  rows.emplace_back("scale-out", std::visit(ScaleOutText{topology.shape().torus}, spec.scale_out));
+  if (spec.graph)
+    rows.emplace_back("graph", fmt::format("{} vertices, {} edges", spec.graph->vertices.size(), spec.graph->edges.size()));
+  else
+    rows.emplace_back("scale-out", std::visit(ScaleOutText{topology.shape().torus}, spec.scale_out));
   rows.emplace_back("routing", topology.router().description());
   return rows;
 }
@@ -77,12 +91,30 @@ void print(const Rows& rows) {
     if (!text.empty()) fmt::print("  {:<14}{}\n", name, text);
 }
 
+/// Writes to a file, or for "-" to standard output.
+void write_to(const std::string& file, const Topology& topology, void (*write)(std::ostream&, const Topology&)) {
+  std::ostringstream text;  // whole before anything is written: what cannot be written leaves no half
+  try {
+    write(text, topology);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(Diagnostic{{}, error.what()});
+  }
+  if (file == "-") {
+    std::cout << text.str() << std::flush;
+    if (!std::cout) throw EnvironmentError("cannot write to standard output");
+    return;
+  }
+  std::ofstream out(file, std::ios::binary);
+  if (!(out << text.str() << std::flush)) throw EnvironmentError(fmt::format("cannot write \"{}\"", file));
+}
+
 class DescribeTopology : public Subcommand {
  public:
   std::string name() const override { return "topology"; }
   std::string summary() const override { return "Describe and measure a cluster"; }
   std::string example() const override {
     return "  syncline topology dgx-h100 --set accelerators=512 --set scale-out.oversubscription=4\n"
+           "  syncline topology dgx-h100 --set accelerators=16 --simgrid-xml platform.xml\n"
            "  syncline topology --list";
   }
   void add_options(CLI::App& app) override {
@@ -91,6 +123,12 @@ class DescribeTopology : public Subcommand {
         ->type_name("NAME|FILE")
         ->excludes(list);
     add_set_option(app, assignments_, "--set accelerators=512");
+    app.add_option("--graphml", graphml_, "Write the graph as GraphML, which a topology file's name may be; - for stdout")
+        ->type_name("FILE");
+    app.add_option("--dot", dot_, "Write it for Graphviz; - for stdout")->type_name("FILE");
+    app.add_option("--simgrid-xml", platform_, "Write it as a SimGrid platform with all routes; - for stdout")
+        ->type_name("FILE");
+    app.add_flag("--links", links_, "List every link by the name that reports and faults use");
   }
   ExitCode run() override {
     if (list_) {
@@ -100,6 +138,19 @@ class DescribeTopology : public Subcommand {
     if (name_.empty()) throw InputError(Diagnostic{{}, "name a topology or a file, or give --list"});
     const TopologySpec spec = load_topology(name_, overrides_of(assignments_));
     const Topology topology = build_topology(spec);
+    bool written = false;
+    const std::pair<std::string, void (*)(std::ostream&, const Topology&)> outputs[]{
+        {graphml_, write_graphml}, {dot_, write_dot}, {platform_, write_simgrid_platform}};
+    for (const auto& [file, write] : outputs) {
+      if (file.empty()) continue;
+      write_to(file, topology, write);
+      written = true;
+    }
+    if (links_) {
+      for (std::size_t id = 0; id < topology.links().size(); ++id) fmt::print("{}\n", topology.link_name(LinkId(id)));
+      written = true;
+    }
+    if (written) return Done;
     fmt::print("{}\n", spec.name);
     print(describe(spec, topology));
     fmt::print("measured on the graph, at the bandwidth that is simulated\n");
@@ -109,7 +160,8 @@ class DescribeTopology : public Subcommand {
 
  private:
   std::string name_;
-  bool list_ = false;
+  std::string graphml_, dot_, platform_;
+  bool list_ = false, links_ = false;
   std::vector<std::string> assignments_;
 };
 

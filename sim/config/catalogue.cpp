@@ -1,5 +1,7 @@
 #include "sim/config/catalogue.hpp"
 
+#include "sim/config/formats.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +15,11 @@ namespace fs = std::filesystem;
 
 constexpr int DeepestBase = 8;  // files that are laid over each other; more is a circle
 
+constexpr std::string_view GraphEnding = ".graphml";
+
 bool is_file_name(std::string_view name) {
-  return name.find('/') != std::string_view::npos || name.ends_with(".yaml") || name.ends_with(".yml");
+  return name.find('/') != std::string_view::npos || name.ends_with(".yaml") || name.ends_with(".yml") ||
+         name.ends_with(GraphEnding);
 }
 
 /// The file that a name stands for; nullopt, and an error, when there is none.
@@ -55,7 +60,12 @@ ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const f
   }
   const std::optional<fs::path> file = find_file(reference, catalogue, from, errors);
   if (!file) return node;
-  node = files.read(file->string(), errors);
+  if (file->extension() == GraphEnding) {
+    node = graph_file(file->string(), errors);
+    if (node.kind == ConfigNode::Kind::Faulty) return node;
+  } else {
+    node = files.read(file->string(), errors);
+  }
   if (node.find("version") == nullptr)
     errors.add(node.mark.place(), "missing key \"version\"; add \"version: 1\"");
   if (node.find("name") == nullptr)

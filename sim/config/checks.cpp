@@ -73,7 +73,7 @@ void check_topology(const TopologySpec& topology, const ConfigNode& root, std::s
                     ConfigErrors& errors) {
   const int count = topology.accelerators;
   const int per_node = topology.accelerators_per_node;
-  if (count % per_node != 0) {
+  if (!topology.graph && count % per_node != 0) {
     const std::string path = fmt::format("{}accelerators", prefix);
     return errors.add(
         place_of(root, path),

@@ -1,8 +1,10 @@
 // The keys of a topology file.
 #include <algorithm>
+#include <stdexcept>
 
 #include "sim/config/format_parts.hpp"
 #include "sim/config/formats.hpp"
+#include "sim/topology/export.hpp"
 
 namespace syncline {
 
@@ -15,10 +17,14 @@ Fields fields_of(FatTreeSpec& tree);
 Fields fields_of(TorusSpec& torus);
 Fields fields_of(AllToAllSpec& fabric);
 Fields fields_of(DragonflySpec& dragonfly);
+Fields fields_of(GraphSpec::Node& vertex);
+Fields fields_of(GraphSpec::Edge& edge);
+Fields fields_of(GraphSpec& graph);
 Fields fields_of(CollectiveFigures& figures);  // format_collectives.cpp
 
 namespace {
 
+constexpr std::size_t LargestGraphFile = std::size_t{256} << 20;
 constexpr Limits Levels{.low = 0, .high = 6};
 constexpr Limits Ports{.low = 2, .high = 65536};
 constexpr Limits Dimensions{.low = 1, .high = 6};
@@ -172,7 +178,58 @@ Fields fields_of(PcieSpec& pcie) {
           printed_if(pcie.sockets > 1, optional("between-sockets", pcie.between_sockets))};
 }
 
+Fields fields_of(GraphSpec::Node& vertex) {
+  return {required("name", vertex.name),
+          {"kind", true, kept_word_codec(vertex.kind, {"accelerator", "nic", "switch"})},
+          printed_if(!vertex.node.empty(), optional("node", vertex.node))};
+}
+
+Fields fields_of(GraphSpec::Edge& edge) {
+  return {required("from", edge.from), required("to", edge.to), printed_if(!edge.both, optional("both", edge.both)),
+          printed_if(!edge.kind.empty(), {"kind", false, kept_word_codec(edge.kind, {"scale-up", "host-bus", "scale-out"})}),
+          required("link", edge.link)};
+}
+
+Fields fields_of(GraphSpec& graph) {
+  return {optional("routing", graph.routing,
+                   Names<GraphRouting>{{"shortest", GraphRouting::Shortest},
+                                       {"ecmp", GraphRouting::Ecmp},
+                                       {"spray", GraphRouting::Spray}}),
+          optional("seed", graph.seed), required("vertices", graph.vertices), required("edges", graph.edges)};
+}
+
+/// With `graph`, which keys there are depends on the file.
+Codec codec(TopologySpec& topology) {
+  const auto read = [&topology](const ConfigValue& value) {
+    topology.graph.reset();
+    if (value.node.kind == ConfigNode::Kind::Map && value.node.find("graph") != nullptr) topology.graph.emplace();
+    read_fields(value, fields_of(topology));
+    if (!topology.graph) return;
+    topology.accelerators = static_cast<int>(
+        std::ranges::count(topology.graph->vertices, std::string("accelerator"), &GraphSpec::Node::kind));
+    topology.accelerators_per_node = 1;
+  };
+  return {"a block of keys", read, [&topology] { return write_fields(fields_of(topology)); }};
+}
+
+ConfigNode graph_file(const std::string& file, ConfigErrors& errors) {
+  GraphSpec graph;
+  try {
+    graph = read_graphml(read_text_file(file, LargestGraphFile));
+  } catch (const std::invalid_argument& error) {
+    errors.add({file, 0, 0, ""}, error.what());
+    ConfigNode faulty;
+    faulty.kind = ConfigNode::Kind::Faulty;
+    return faulty;
+  }
+  std::string version = "1";
+  return write_fields({{"version", true, codec(version)}, required("graph", graph)});
+}
+
 Fields fields_of(TopologySpec& topology) {
+  if (topology.graph)
+    return {version_field(false), optional("name", topology.name), optional("source", topology.source),
+            required("graph", *topology.graph), optional("collectives", topology.collectives)};
   return {version_field(false),
           optional("name", topology.name),
           optional("source", topology.source),

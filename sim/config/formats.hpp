@@ -11,6 +11,9 @@ constexpr int ConfigVersion = 1;  // of all formats
 
 [[nodiscard]] Fields fields_of(LinkSpec& link);
 [[nodiscard]] Fields fields_of(TopologySpec& topology);
+[[nodiscard]] Codec codec(TopologySpec& topology);
+/// A GraphML file as the block of a topology file.
+[[nodiscard]] ConfigNode graph_file(const std::string& file, ConfigErrors& errors);
 [[nodiscard]] Fields fields_of(Device& device);
 [[nodiscard]] Fields fields_of(ModelSpec& model);
 [[nodiscard]] Fields fields_of(TextbookPipeline& textbook);

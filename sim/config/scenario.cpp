@@ -81,7 +81,7 @@ ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogu
   ConfigNode root = scalar_node(name_or_file);
   resolve_block(root, catalogue, "", errors);
   for (const Override& change : overrides) apply_override(root, change, errors);
-  read_fields({root, root.mark, "", errors}, fields_of(block));
+  codec(block).read({root, root.mark, "", errors});
   errors.throw_if_any();
   return root;
 }

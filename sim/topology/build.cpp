@@ -126,6 +126,7 @@ Shape shape_of(const TopologySpec& spec) {
 }  // namespace
 
 Topology build_topology(const TopologySpec& spec) {
+  if (spec.graph) return build_graph(spec);
   check_spec(spec);
   Topology topology(spec.name, shape_of(spec));
   topology.set_collectives(spec.collectives);

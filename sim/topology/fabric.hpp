@@ -44,6 +44,9 @@ class Fabric {
 [[nodiscard]] std::unique_ptr<const Fabric> build_dragonfly(Topology& topology, const DragonflySpec& spec,
                                                             const Endpoints& endpoints);
 
+/// The whole cluster of TopologySpec::graph.
+[[nodiscard]] Topology build_graph(const TopologySpec& spec);
+
 /// A number that looks random and depends on nothing but the arguments: which of several equal paths a flow takes.
 [[nodiscard]] std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target, std::uint32_t salt);
 

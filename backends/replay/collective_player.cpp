@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t PositionBits = 20;
 constexpr std::uint32_t PositionMask = (1U << PositionBits) - 1;
 
+constexpr double Rounding = 1e-9;  // predicted times nearer than this, as a share, are equal
+
 std::uint32_t step_of(std::size_t lane, std::size_t position) {
   return static_cast<std::uint32_t>(lane) << PositionBits | static_cast<std::uint32_t>(position);
 }
@@ -52,8 +54,8 @@ std::vector<AcceleratorId> CollectivePlayer::accelerators_of(std::span<const Ran
   return accelerators;
 }
 
-std::vector<std::vector<std::uint32_t>> CollectivePlayer::rings_of(std::span<const RankId> members) const {
-  return ring_orders(accelerators_of(members), paths_.topology());
+GroupShape CollectivePlayer::shape_of_group(std::span<const RankId> members) const {
+  return shape_of(accelerators_of(members), paths_.topology());
 }
 
 void CollectivePlayer::add_places(std::span<const RankId> members, Places& places) const {
@@ -81,17 +83,21 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
     for (std::size_t g = 0; g < family.group_count(); ++g)
       if (role_of_first(GroupId(g)) == role_of_first(id)) entry->siblings.emplace_back(g);
   }
-  for (const GroupId sibling : entry->siblings) add_places(family.members(sibling), entry->places);
   entry->id = id;
   entry->members.assign(family.members(id).begin(), family.members(id).end());
-  entry->rings = rings_of(entry->members);
+  entry->shape = shape_of_group(entry->members);
+  for (const GroupId sibling : entry->siblings) {
+    add_places(family.members(sibling), entry->places);
+    if (sibling != id && entry->alike)
+      entry->alike = layout_of(accelerators_of(family.members(sibling)), paths_.topology()).like(entry->shape.layout);
+  }
   return *entry;
 }
 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
   const auto [known, added] =
-      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si()});
+      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks});
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
@@ -105,8 +111,12 @@ void CollectivePlayer::fill(const Collective& collective, Part& part) {
   part.plan = plan_of(collective, part.method.algorithm, collective.bytes, group, group.id);
   part.bytes_sent =
       syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
-  if (part.method.figures != nullptr)
+  if (part.plan.tracks)
+    add_rounds(collective, part);
+  else if (part.method.figures != nullptr)
     add_figures(collective, part);
+  else if (part.plan.flows)
+    add_flows(collective, part);
   else if (part.plan.lanes.empty())
     add_bursts(collective, part);
   else
@@ -116,53 +126,96 @@ void CollectivePlayer::fill(const Collective& collective, Part& part) {
 CollectivePlan CollectivePlayer::plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                          const Group& group, GroupId sibling) const {
   const std::span<const RankId> members = members_of(collective, sibling);
-  const bool own = members.front() == group.members.front();
-  const std::vector<std::vector<std::uint32_t>> rings = own ? group.rings : rings_of(members);
-  if (algorithm != Algorithm::Tree && algorithm != Algorithm::InNetwork)
-    return plan_collective(collective.kind, algorithm, bytes, rings);
-  std::vector<std::uint32_t> node_of;
-  for (const RankId member : members) node_of.push_back(paths_.topology().node_of(paths_.accelerator(member)));
-  CollectivePlan plan;
-  plan.algorithm = algorithm;
-  plan.bytes = bytes;
-  plan.flows = std::make_shared<const std::vector<Flow>>(algorithm == Algorithm::Tree ? tree_flows(rings, node_of)
-                                                                                      : in_network_flows(rings, node_of));
-  return plan;
+  if (sibling == group.id) return plan_collective(collective.kind, algorithm, bytes, group.shape);
+  return plan_collective(collective.kind, algorithm, bytes, shape_of_group(members));
+}
+
+// --- how a collective is carried out ---
+
+CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collective, Group& group) {
+  const Algorithm asked = collective.algorithm;
+  if (asked != Algorithm::Auto)
+    if (const std::optional<std::string> why = refusal_of(collective.kind, asked, group.shape.layout))
+      throw std::invalid_argument(*why);
+  if (goes_in_rounds(collective.kind, asked) && !group.alike)
+    throw std::invalid_argument(fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
+                                            "cluster, and {} goes by that",
+                                            name_of(asked)));
+  if (const CollectiveFigures* figures = paths_.topology().collectives()) {
+    const Method method = by_figures(collective, group, *figures);
+    if (method.figures != nullptr) return method;
+  }
+  if (asked == Algorithm::InNetwork)
+    throw std::invalid_argument(fmt::format("{} cannot go by in-network: the topology has no figures of it under "
+                                            "\"collectives\"",
+                                            name_of(collective.kind)));
+  return {asked == Algorithm::Auto ? by_links(collective, group) : asked, nullptr};
+}
+
+// The algorithm and protocol predicted to end first; without figures when there are none for the kind.
+CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collective, Group& group,
+                                                      const CollectiveFigures& figures) {
+  const Spread spread{group.members.size(), group.places.nodes};
+  const bool chosen = collective.algorithm != Algorithm::Auto;
+  Method best;
+  Seconds least;
+  for (const Algorithm algorithm :
+       chosen ? std::vector{collective.algorithm} : algorithms_for(figures, collective.kind, spread)) {
+    const Hops hops = hops_of(collective.kind, algorithm, spread);
+    const double bytes = collective.bytes.si();
+    for (const ProtocolFigures& protocol : protocols_of(figures, collective.kind, algorithm)) {
+      const Load& of_byte = load_of_byte(collective, algorithm, group);
+      const Load load{of_byte.inside * bytes, of_byte.between * bytes, of_byte.out_of_node * bytes};
+      const Seconds time = predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
+      if (best.figures != nullptr && time >= least) continue;
+      best = {algorithm, &protocol};
+      least = time;
+    }
+  }
+  return best;
+}
+
+// Of those that take equally long, but for rounding, the first of algorithms_of().
+Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
+  const std::span<const Algorithm> all = algorithms_of(collective.kind);
+  if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift) return all.front();
+  Algorithm best = Algorithm::Auto;
+  Seconds least;
+  for (const Algorithm algorithm : all) {
+    if (!may_choose(collective, algorithm, group)) continue;
+    const Seconds time = cost_of(collective, algorithm, group).time(collective.bytes);
+    if (best != Algorithm::Auto && time > least * (1 - Rounding)) continue;
+    best = algorithm;
+    least = time;
+  }
+  SYNCLINE_CHECK(best != Algorithm::Auto, "no algorithm carries out a collective");
+  return best;
+}
+
+bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const {
+  const Layout& layout = group.shape.layout;
+  if (algorithm == Algorithm::InNetwork || refusal_of(collective.kind, algorithm, layout)) return false;
+  const bool rooted = collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce;
+  if (book_ != nullptr && ((rooted && algorithm == Algorithm::Ring) || (goes_in_rounds(collective.kind, algorithm) && !group.alike)))
+    return false;  // cannot be folded
+  if (algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop)
+    return layout.nodes.size() > 1 && layout.nodes.front().size() > 1;
+  // Elsewhere all ways of a member begin on the same link, so that it has no more bandwidth by going direct.
+  if (algorithm == Algorithm::Direct && !goes_in_rounds(collective.kind, algorithm))
+    return fully_meshed(accelerators_of(group.members), paths_.topology());
+  return true;
+}
+
+const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorithm algorithm, Group& group) {
+  const auto [entry, added] = group.costs.try_emplace({collective.kind, algorithm});
+  if (added) {
+    const CollectivePlan plan = plan_collective(collective.kind, algorithm, Bytes(1), group.shape);
+    entry->second = link_cost(collective.kind, plan, group.shape, accelerators_of(group.members), paths_.topology(), sum_);
+  }
+  return entry->second;
 }
 
 // --- where the topology has figures of its communication library ---
-
-// The algorithm and protocol that this group, alone, is predicted to be done with first. A chain has no figures.
-CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collective, Group& group) {
-  const CollectiveFigures* figures = paths_.topology().collectives();
-  const bool chosen = collective.algorithm != Algorithm::Auto;
-  Method best{chosen ? collective.algorithm : choose_algorithm(collective.kind), nullptr};
-  if (figures != nullptr && collective.kind != CollectiveKind::Broadcast) {
-    const Spread spread{group.members.size(), group.places.nodes};
-    Seconds least;
-    for (const Algorithm algorithm :
-         chosen ? std::vector{collective.algorithm} : algorithms_for(*figures, collective.kind, spread)) {
-      const Hops hops = hops_of(collective.kind, algorithm, spread);
-      const double bytes = collective.bytes.si();
-      for (const ProtocolFigures& protocol : protocols_of(*figures, collective.kind, algorithm)) {
-        const Load& of_byte = load_of_byte(collective, algorithm, group);
-        const Load load{of_byte.inside * bytes, of_byte.between * bytes, of_byte.out_of_node * bytes};
-        const Seconds time =
-            predicted_time(protocol, hops, load, node_limit_of(*figures, collective.kind, algorithm));
-        if (best.figures != nullptr && time >= least) continue;
-        best = {algorithm, &protocol};
-        least = time;
-      }
-    }
-  }
-  const bool flows = best.algorithm == Algorithm::Tree || best.algorithm == Algorithm::InNetwork;
-  if (flows && (best.figures == nullptr || collective.kind != CollectiveKind::AllReduce))
-    throw std::invalid_argument(fmt::format("{} cannot go by {}: {}", name_of(collective.kind), name_of(best.algorithm),
-                                            collective.kind == CollectiveKind::AllReduce
-                                                ? "the topology has no figures of it under \"collectives\""
-                                                : "only all-reduce can"));
-  return best;
-}
 
 const Load& CollectivePlayer::load_of_byte(const Collective& collective, Algorithm algorithm, Group& group) {
   const auto [entry, added] = group.loads.try_emplace({collective.kind, algorithm});
@@ -231,7 +284,72 @@ const Bundle& CollectivePlayer::stretched_bundle(const Collective& collective, c
   return bundle;
 }
 
-// --- where it has none ---
+// --- rounds ---
+
+CollectivePlayer::Rounds& CollectivePlayer::rounds_of_group(const Collective& collective, const Part& part) {
+  const auto [entry, added] = part.group->rounds.try_emplace({collective.kind, part.method.algorithm});
+  Rounds& rounds = entry->second;
+  if (!added) return rounds;
+  rounds = look_up_rounds(collective, part);
+  if (book_ != nullptr)
+    for (std::vector<RoundPath>& track : rounds.paths)
+      for (RoundPath& path : track) book_->enter(path.bundle);
+  return rounds;
+}
+
+// Of each round all flows together, of all siblings.
+CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& collective, const Part& part) {
+  Rounds rounds{part.plan.tracks, {}};
+  if (detail_ == Detail::Full) return rounds;
+  std::vector<CollectivePlan> plans;
+  for (const GroupId sibling : part.group->siblings)
+    plans.push_back(plan_of(collective, part.method.algorithm, Bytes(1), *part.group, sibling));
+  for (std::size_t t = 0; t < rounds.tracks->size(); ++t) {
+    for (std::size_t r = 0; r < (*rounds.tracks)[t].size(); ++r) {
+      if (r == 0) rounds.paths.emplace_back();
+      RoundPath& path = rounds.paths.back().emplace_back();
+      for (const Flow& flow : (*rounds.tracks)[t][r].flows) path.largest_flow = std::max(path.largest_flow, flow.share);
+      Seconds longest;
+      for (std::size_t s = 0; s < plans.size(); ++s) {
+        const std::span<const RankId> members = members_of(collective, part.group->siblings[s]);
+        for (const Flow& flow : (*plans[s].tracks)[t][r].flows) {
+          scratch_.clear();
+          longest = std::max(longest, paths_.append(members[flow.from], members[flow.to], scratch_));
+          sum_.add(scratch_, flow.share / path.largest_flow);
+        }
+      }
+      path.bundle.uses = sum_.take();
+      path.latency = longest * static_cast<double>((*rounds.tracks)[t][r].repeat);
+    }
+  }
+  return rounds;
+}
+
+void CollectivePlayer::add_rounds(const Collective& collective, Part& part) {
+  part.rounds = &rounds_of_group(collective, part);
+  part.chunks = std::max(1, collective.chunks);
+  part.progress = collective.bytes;
+  const Sum<double>& between = between_nodes_of_byte(collective, part);
+  part.bytes_between_nodes = collective.bytes * between.total;
+  add_choice(collective, part, collective.bytes * between.most);
+  part.choice->channels = static_cast<int>(part.rounds->tracks->size());
+  part.plan = {};
+}
+
+// --- flows, without figures ---
+
+void CollectivePlayer::add_flows(const Collective& collective, Part& part) {
+  part.latency = cost_of(collective, part.method.algorithm, *part.group).latency;
+  const Sum<double>& between = between_nodes_of_byte(collective, part);
+  part.bytes_between_nodes = collective.bytes * between.total;
+  add_choice(collective, part, collective.bytes * between.most);
+  if (detail_ == Detail::Full) return;
+  part.bundle = &stretched_bundle(collective, part);
+  part.progress = collective.bytes;
+  part.plan = {};
+}
+
+// --- where the topology has none ---
 
 void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
   // The pieces of a chain are at different places of it at different times: no one action stands for them.
@@ -258,7 +376,8 @@ void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
 // Rings of one group all take the same hops whatever they carry; so do its chains.
 CollectivePlayer::Lanes& CollectivePlayer::lanes_of(const Collective& collective, const Part& part) {
   Group& group = *part.group;
-  std::optional<Lanes>& lanes = part.plan.lanes.front().closed ? group.ring : group.chain;
+  const bool back = collective.kind == CollectiveKind::Reduce;
+  std::optional<Lanes>& lanes = part.plan.lanes.front().closed ? group.ring : back ? group.back_chain : group.chain;
   if (lanes) return *lanes;
   lanes = Lanes{paths_.lane_paths(group.members, part.plan.lanes), {}};
   lanes->between_nodes.add(lanes->paths.between_nodes);
@@ -282,7 +401,7 @@ void CollectivePlayer::add_siblings(const Collective& collective, const Part& pa
     const std::span<const RankId> members = members_of(collective, sibling);
     if (members.front() == part.group->members.front()) continue;
     const CollectivePlan plan =
-        plan_collective(collective.kind, part.plan.algorithm, collective.bytes, rings_of(members));
+        plan_collective(collective.kind, part.plan.algorithm, collective.bytes, shape_of_group(members));
     const LanePaths its = paths_.lane_paths(members, plan.lanes);
     // One with more lanes moves less on each.
     const double share = static_cast<double>(part.plan.lanes.size()) / static_cast<double>(plan.lanes.size());
@@ -387,7 +506,9 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   live.part = &part;
   live.phase = 0;
   live.owner = owner;
-  if (part.bundle != nullptr) {
+  if (part.rounds != nullptr) {
+    play_rounds(slot);
+  } else if (part.bundle != nullptr) {
     live.outstanding = 1;
     move(*part.bundle, part.progress, part.latency, slot);
   } else if (part.lanes != nullptr) {
@@ -404,9 +525,10 @@ void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seco
   network_.transfer(uses, bytes, latency, Event{EventKind::CollectiveStep, slot, step}.token());
 }
 
-void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot) {
+void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot,
+                            std::uint32_t step) {
   if (book_ != nullptr) book_->moved(bundle, bytes);
-  transfer(bundle.uses, bytes, latency, slot, 0);
+  transfer(bundle.uses, bytes, latency, slot, step);
 }
 
 void CollectivePlayer::play_lanes(std::uint32_t slot) {
@@ -452,9 +574,63 @@ void CollectivePlayer::transfer_between(const Part& part, std::uint32_t from, st
   scratch_.clear();
   const RankId source = part.group->members[from], target = part.group->members[to];
   Seconds latency = paths_.append(source, target, scratch_);
-  if (part.method.figures != nullptr) latency = part.latency / static_cast<double>(steps);
+  if (part.method.figures != nullptr || part.plan.flows) latency = part.latency / static_cast<double>(steps);
   const double stretch = paths_.between_nodes(source, target) ? part.stretch.between : part.stretch.inside;
   transfer(scratch_, bytes * stretch, latency, slot, 0);
+}
+
+void CollectivePlayer::play_rounds(std::uint32_t slot) {
+  Live& live = live_[slot];
+  const Part& part = *live.part;
+  const std::size_t tracks = part.rounds->tracks->size(), chunks = static_cast<std::size_t>(part.chunks);
+  live.pieces.assign(tracks, std::vector<Piece>(chunks));
+  live.outstanding = tracks * chunks;
+  for (std::size_t track = 0; track < tracks; ++track) try_round(slot, track, 0);
+}
+
+// A piece begins its next round when it is done with the one before, and the piece before it with this one.
+void CollectivePlayer::try_round(std::uint32_t slot, std::size_t track, std::size_t piece) {
+  std::vector<Piece>& pieces = live_[slot].pieces[track];
+  if (piece >= pieces.size() || pieces[piece].busy) return;
+  if (pieces[piece].round == (*live_[slot].part->rounds->tracks)[track].size()) return;
+  if (piece > 0 && pieces[piece - 1].round <= pieces[piece].round) return;
+  pieces[piece].busy = true;
+  pieces[piece].repeated = 0;
+  play_repeat(slot, track, piece);
+}
+
+void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::size_t piece) {
+  Live& live = live_[slot];
+  const Part& part = *live.part;
+  Piece& at = live.pieces[track][piece];
+  const Round& round = (*part.rounds->tracks)[track][at.round];
+  const Bytes bytes = part.progress / static_cast<double>(part.chunks);
+  const std::uint32_t step = step_of(track, piece);
+  if (detail_ == Detail::Aggregate) {
+    const RoundPath& path = part.rounds->paths[track][at.round];
+    at.outstanding = 1;
+    at.repeated = round.repeat;
+    return move(path.bundle, bytes * path.largest_flow, path.latency, slot, step);
+  }
+  ++at.repeated;
+  at.outstanding = round.flows.size();
+  for (const Flow& flow : round.flows) {
+    scratch_.clear();
+    const Seconds latency = paths_.append(part.group->members[flow.from], part.group->members[flow.to], scratch_);
+    transfer(scratch_, bytes * (flow.share / round.repeat), latency, slot, step);
+  }
+}
+
+void CollectivePlayer::on_round_step(std::uint32_t slot, std::size_t track, std::size_t piece) {
+  Live& live = live_[slot];
+  Piece& at = live.pieces[track][piece];
+  if (--at.outstanding > 0) return;
+  if (at.repeated < (*live.part->rounds->tracks)[track][at.round].repeat) return play_repeat(slot, track, piece);
+  at.busy = false;
+  ++at.round;
+  if (at.round == (*live.part->rounds->tracks)[track].size()) --live.outstanding;
+  try_round(slot, track, piece);
+  try_round(slot, track, piece + 1);
 }
 
 void CollectivePlayer::play_flows(std::uint32_t slot) {
@@ -492,6 +668,12 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
 std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::uint32_t step) {
   Live& live = live_[slot];
   const Part& part = *live.part;
+  if (part.rounds != nullptr) {
+    on_round_step(slot, step >> PositionBits, step & PositionMask);
+    if (live.outstanding > 0) return std::nullopt;
+    free_.push_back(slot);
+    return live.owner;
+  }
   --live.outstanding;
   if (part.lanes != nullptr && part.bundle == nullptr) {
     const std::uint32_t lane = step >> PositionBits, position = step & PositionMask;

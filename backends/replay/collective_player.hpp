@@ -1,6 +1,9 @@
 // Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in
 // full).
 //
+// `auto` takes what is predicted to end first, alone on the network: where the topology has figures for the kind, of the
+// algorithms and protocols that have them (the library has no others); else, by the links, of all that carry it out.
+//
 // Where the topology has figures of its communication library, a collective takes what these predict when it is alone: a
 // latency, and more of the links than its bytes (the protocol's share of them), which is what others contend with.
 //
@@ -21,6 +24,7 @@
 #include "backends/replay/bundle_book.hpp"
 #include "backends/replay/paths.hpp"
 #include "sim/collective/cost.hpp"
+#include "sim/collective/link_cost.hpp"
 
 namespace syncline {
 
@@ -31,7 +35,8 @@ class CollectivePlayer {
                    BundleBook* folded);
 
   /// Looks up all that start() will need; of every collective of a folded run, before the book is closed.
-  /// @throws std::invalid_argument  in a folded run, a broadcast by ring: its pieces are never one action
+  /// @throws std::invalid_argument  an algorithm that cannot carry out the kind in this group; in a folded run, a
+  ///                                broadcast or reduce by ring: its pieces are never one action
   void prepare(const Collective& collective, GroupId group) { static_cast<void>(part_of(collective, group)); }
 
   /// All members have arrived. `owner` comes back from on_step() when it is over.
@@ -50,6 +55,11 @@ class CollectivePlayer {
     int sent = 0, received = 0;
     bool busy = false;
   };
+  struct Piece {  // of a track
+    std::size_t round = 0, outstanding = 0;
+    int repeated = 0;
+    bool busy = false;
+  };
   /// Of something between nodes: in one group at most, and in all siblings together.
   template <class Amount>
   struct Sum {
@@ -66,6 +76,16 @@ class CollectivePlayer {
     Counts pairs,
         far_from_first;  // ordered pairs of members on different nodes; members away from the first's
   };
+  /// A round of a track: as one action, and what comes before its bytes.
+  struct RoundPath {
+    Bundle bundle;            // of all siblings, per byte that its largest flow moves
+    double largest_flow = 0;  // share of S
+    Seconds latency;          // of all its repeats
+  };
+  struct Rounds {
+    std::shared_ptr<const std::vector<Track>> tracks;
+    std::vector<std::vector<RoundPath>> paths;  // [track][round]; in aggregate detail
+  };
   struct Lanes {
     LanePaths paths;  // the group's own hops, and the bundle and costs of all siblings
     Counts between_nodes;
@@ -76,6 +96,7 @@ class CollectivePlayer {
     CollectiveKind kind;
     Algorithm algorithm;  // as asked for
     double bytes;
+    int chunks;
     auto operator<=>(const PartKey&) const = default;
   };
   /// How a collective is carried out.
@@ -91,7 +112,9 @@ class CollectivePlayer {
     Method method;
     const Bundle* bundle = nullptr;         // of one action; null:
     CollectivePlan plan;                    // is played transfer by transfer, or fan-out by fan-out
-    Lanes* lanes = nullptr;                 // null: of bursts or flows
+    Lanes* lanes = nullptr;                 // null: of bursts, flows or
+    Rounds* rounds = nullptr;               // rounds, gone through
+    int chunks = 1;                         // piece by piece
     Bytes progress;                         // as one: of the bundle,
     Seconds latency;                        // and what comes before; with figures: of all its steps together
     Stretch stretch;                        // with figures
@@ -102,18 +125,22 @@ class CollectivePlayer {
     GroupId id;
     std::vector<RankId> members;
     std::vector<GroupId> siblings;  // that it stands for, itself among them
-    std::vector<std::vector<std::uint32_t>> rings;
-    std::optional<Lanes> ring, chain;
+    GroupShape shape;
+    bool alike = true;                           // all siblings lie as it does
+    std::optional<Lanes> ring, chain, back_chain;  // back: to the first member
     std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
     Places places;
     std::map<Plans, Load> loads;           // of this group alone, of a byte of S
     std::map<Plans, Sum<double>> between;  // bytes between nodes of a byte of S
     std::map<std::pair<Plans, const ProtocolFigures*>, Bundle> bundles;  // of all siblings, per byte of S
+    std::map<Plans, LinkCost> costs;       // of this group alone, by the links
+    std::map<Plans, Rounds> rounds;
     std::map<PartKey, Part> parts;
   };
   struct Live {  // one collective under way
     const Part* part = nullptr;
     std::vector<std::vector<Progress>> progress;  // [lane][position]
+    std::vector<std::vector<Piece>> pieces;       // [track][piece]
     std::size_t phase = 0;
     std::size_t outstanding = 0;  // transfers or actions not yet over
     std::uint32_t owner = 0;
@@ -132,6 +159,10 @@ class CollectivePlayer {
   void add_places(std::span<const RankId> members, Places& places) const;
   const Part& part_of(const Collective& collective, GroupId group);
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
+  [[nodiscard]] Method by_figures(const Collective& collective, Group& group, const CollectiveFigures& figures);
+  [[nodiscard]] Algorithm by_links(const Collective& collective, Group& group);
+  [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
+  [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] const Load& load_of_byte(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] CollectivePlan plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                        const Group& group, GroupId sibling) const;
@@ -141,6 +172,10 @@ class CollectivePlayer {
   const Bundle& stretched_bundle(const Collective& collective, const Part& part);
   void add_lanes(const Collective& collective, Part& part);
   void add_bursts(const Collective& collective, Part& part);
+  void add_rounds(const Collective& collective, Part& part);
+  void add_flows(const Collective& collective, Part& part);
+  Rounds& rounds_of_group(const Collective& collective, const Part& part);
+  [[nodiscard]] Rounds look_up_rounds(const Collective& collective, const Part& part);
   void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
   Lanes& lanes_of(const Collective& collective, const Part& part);
   void add_siblings(const Collective& collective, const Part& part, Lanes& lanes);
@@ -149,12 +184,16 @@ class CollectivePlayer {
                                       Burst::Pattern pattern);
   [[nodiscard]] std::span<const RankId> members_of(const Collective& collective, GroupId group) const;
   [[nodiscard]] std::vector<AcceleratorId> accelerators_of(std::span<const RankId> members) const;
-  [[nodiscard]] std::vector<std::vector<std::uint32_t>> rings_of(std::span<const RankId> members) const;
+  [[nodiscard]] GroupShape shape_of_group(std::span<const RankId> members) const;
   void play_lanes(std::uint32_t slot);
   void play_flows(std::uint32_t slot);
   void play_phase(std::uint32_t slot);
+  void play_rounds(std::uint32_t slot);
+  void try_round(std::uint32_t slot, std::size_t track, std::size_t piece);
+  void play_repeat(std::uint32_t slot, std::size_t track, std::size_t piece);
+  void on_round_step(std::uint32_t slot, std::size_t track, std::size_t piece);
   void try_send(std::uint32_t slot, std::uint32_t lane, std::uint32_t position);
-  void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot);
+  void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot, std::uint32_t step = 0);
   void transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes, std::size_t steps,
                         std::uint32_t slot);
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot,

@@ -4,28 +4,6 @@
 
 namespace syncline {
 
-void BundleSum::add(LinkId link, double coefficient) {
-  double& sum = sum_[link.value()];
-  if (sum == 0) touched_.push_back(link);
-  sum += coefficient;
-}
-
-void BundleSum::add(std::span<const LinkUse> uses, double factor) {
-  for (const LinkUse& use : uses) add(use.link, use.coefficient * factor);
-}
-
-std::vector<LinkUse> BundleSum::take() {
-  std::sort(touched_.begin(), touched_.end());
-  std::vector<LinkUse> uses;
-  uses.reserve(touched_.size());
-  for (const LinkId link : touched_) {
-    uses.push_back({link, sum_[link.value()]});
-    sum_[link.value()] = 0;
-  }
-  touched_.clear();
-  return uses;
-}
-
 PathFinder::PathFinder(const Cluster& cluster)
     : cluster_(cluster), pace_(cluster.topology.links().size()), sum_(cluster.topology.links().size()) {}
 
@@ -33,17 +11,10 @@ bool PathFinder::between_nodes(RankId a, RankId b) const {
   return topology().node_of(accelerator(a)) != topology().node_of(accelerator(b));
 }
 
-// Puts the links from `source` to `target` into route_; returns the latency of the way.
-Seconds PathFinder::follow(RankId source, RankId target) {
-  route_.clear();
-  topology().router().route(accelerator(source), accelerator(target), route_);
-  return topology().latency(route_);
-}
-
 Seconds PathFinder::append(RankId source, RankId target, std::vector<LinkUse>& uses) {
-  const Seconds latency = follow(source, target);
-  for (const LinkId link : route_) uses.push_back({link, 1.0});
-  return latency;
+  const std::size_t begin = uses.size();
+  topology().router().load(accelerator(source), accelerator(target), uses);
+  return topology().latency(std::span(uses).subspan(begin));
 }
 
 double PathFinder::fullest(std::span<const LinkUse> uses) const {
@@ -114,10 +85,11 @@ FanOut PathFinder::fan_out(std::span<const RankId> members, std::size_t source) 
   const auto others = static_cast<double>(members.size() - 1);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (i == source) continue;
-    const Seconds latency = follow(members[source], members[i]);
+    way_.clear();
+    const Seconds latency = append(members[source], members[i], way_);
     cost.slowest_latency = std::max(cost.slowest_latency, latency);
     cost.mean_latency += latency / others;
-    for (const LinkId link : route_) sum_.add(link, 1);
+    sum_.add(way_);
   }
   FanOut fan;
   fan.bundle.uses = sum_.take();

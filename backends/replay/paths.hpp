@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/collective/bundle_sum.hpp"
 #include "sim/collective/collective.hpp"
 #include "sim/device/cluster.hpp"
 #include "sim/network/network.hpp"
@@ -43,7 +44,7 @@ void keep_different(std::vector<Cost>& costs) {
 
 /// The hops of a plan's lanes.
 struct LanePaths {
-  std::vector<LinkUse> uses;            // of all hops, coefficient 1
+  std::vector<LinkUse> uses;            // of all hops
   std::vector<std::vector<Path>> hops;  // [lane][sender]
   Bundle bundle;
   double seconds_per_byte = 0;  // of the bundle at its fullest link, nothing else being under way
@@ -74,20 +75,6 @@ struct FanOut {
   std::vector<FanOutCost> costs;  // the different ones of those it stands for
 };
 
-/// Adds bundles up, link by link.
-class BundleSum {
- public:
-  explicit BundleSum(std::size_t links) : sum_(links) {}
-  void add(LinkId link, double coefficient);
-  void add(std::span<const LinkUse> uses, double factor = 1);
-  /// By link; the sum begins anew.
-  [[nodiscard]] std::vector<LinkUse> take();
-
- private:
-  std::vector<double> sum_;  // by link
-  std::vector<LinkId> touched_;
-};
-
 class PathFinder {
  public:
   explicit PathFinder(const Cluster& cluster);
@@ -96,7 +83,7 @@ class PathFinder {
   [[nodiscard]] const Topology& topology() const { return cluster_.topology; }
   [[nodiscard]] bool between_nodes(RankId a, RankId b) const;
 
-  /// Appends the links from `source` to `target`, coefficient 1; returns the latency of the way.
+  /// Appends what a transfer from `source` to `target` loads; returns the latency of the way.
   Seconds append(RankId source, RankId target, std::vector<LinkUse>& uses);
 
   [[nodiscard]] LanePaths lane_paths(std::span<const RankId> members, std::span<const Lane> lanes);
@@ -104,12 +91,11 @@ class PathFinder {
   [[nodiscard]] FanOut fan_out(std::span<const RankId> members, std::size_t source);
 
  private:
-  Seconds follow(RankId source, RankId target);
   [[nodiscard]] double fullest(std::span<const LinkUse> uses) const;
   void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;
-  std::vector<LinkId> route_;  // followed last
+  std::vector<LinkUse> way_;   // scratch: followed last
   std::vector<double> pace_;   // scratch by link, s per byte
   BundleSum sum_;
 };

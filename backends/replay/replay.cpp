@@ -141,6 +141,7 @@ class Replay : public NetworkListener {
   std::uint32_t begin_transfer(End sender, End receiver, Bytes bytes, bool eager, bool receiver_waits);
   void end_transfer(std::uint32_t slot);
   void check_all_ended() const;
+  void name_algorithms();
 
   const Schedule& schedule_;
   const Cluster& cluster_;
@@ -286,6 +287,7 @@ RunResult Replay::run() {
     if (cast_.folded()) result_.player_of.push_back(cast_.played[seat]);
   }
   result_.collectives = collectives_.choices();
+  if (keeps_timeline_) name_algorithms();
   result_.bytes_sent = collectives_.bytes_sent_so_far() + sends_.bytes_sent_so_far();
   const std::vector<Bytes> carried = cast_.folded() ? book_.carried() : network_.carried();
   for (std::size_t link = 0; link < carried.size(); ++link)
@@ -293,6 +295,25 @@ RunResult Replay::run() {
   result_.engine.events = network_.event_count();
   result_.engine.flows = network_.transfer_count();
   return std::move(result_);
+}
+
+// Of collectives that left it open: what was chosen; where groups of a family differ, all of it: "ring/tree".
+void Replay::name_algorithms() {
+  auto named = result_.timeline.ops.begin();
+  for (const Role& role : schedule_.roles) {
+    for (const Op& op : role.program) {
+      TimelineOp& out = *named++;
+      const auto* collective = std::get_if<Collective>(&op.body);
+      if (collective == nullptr || collective->algorithm != Algorithm::Auto) continue;
+      std::vector<std::string_view> chosen;
+      for (const CollectiveChoice& choice : result_.collectives) {
+        const std::string_view name = name_of(choice.algorithm);
+        const bool its = choice.family == out.group && choice.bytes == out.bytes && choice.kind == collective->kind;
+        if (its && std::ranges::find(chosen, name) == chosen.end()) chosen.push_back(name);
+      }
+      if (!chosen.empty()) out.algorithm = fmt::format("{}", fmt::join(chosen, "/"));
+    }
+  }
 }
 
 void Replay::on_done(Token token) {

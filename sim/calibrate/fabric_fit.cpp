@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "sim/core/random.hpp"
@@ -390,20 +391,17 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
   spec.accelerators = nodes * spec.accelerators_per_node;
   const Topology topology = build_topology(spec);
   std::vector<AcceleratorId> members;
-  std::vector<std::uint32_t> node_of;
   const int per_node = row.ranks / nodes;
   for (int node = 0; node < nodes; ++node) {
-    for (int i = 0; i < per_node; ++i) {
+    for (int i = 0; i < per_node; ++i)
       members.emplace_back(static_cast<std::uint32_t>(node * spec.accelerators_per_node + i));
-      node_of.push_back(static_cast<std::uint32_t>(node));
-    }
   }
   const CollectiveKind kind = kind_of(row.op);
   const Spread spread{members.size(), static_cast<std::size_t>(nodes)};
-  std::vector<std::vector<std::uint32_t>> rings = ring_orders(members, topology);
+  GroupShape shape = shape_of(members, topology);
   if (kind == CollectiveKind::Shift) {  // sendrecv: rank r to rank r + 1
-    rings.resize(1);
-    for (std::uint32_t i = 0; i < rings[0].size(); ++i) rings[0][i] = i;
+    shape.rings.resize(1);
+    std::iota(shape.rings[0].begin(), shape.rings[0].end(), 0U);
   }
   const Bytes unit(1);
   for (const Algorithm algorithm : {Algorithm::Ring, Algorithm::Tree, Algorithm::InNetwork, Algorithm::Direct}) {
@@ -411,14 +409,7 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
     if (direct != (algorithm == Algorithm::Direct)) continue;
     if (algorithm == Algorithm::Tree && (kind != CollectiveKind::AllReduce || nodes == 1)) continue;
     if (algorithm == Algorithm::InNetwork && (kind != CollectiveKind::AllReduce || per_node == 1)) continue;
-    CollectivePlan plan;
-    if (algorithm == Algorithm::Tree || algorithm == Algorithm::InNetwork) {
-      plan.bytes = unit;
-      plan.flows = std::make_shared<const std::vector<Flow>>(algorithm == Algorithm::Tree ? tree_flows(rings, node_of)
-                                                                                          : in_network_flows(rings, node_of));
-    } else {
-      plan = plan_collective(kind, algorithm, unit, rings);
-    }
+    const CollectivePlan plan = plan_collective(kind, algorithm, unit, shape);
     all.push_back({kind, algorithm, hops_of(kind, algorithm, spread), load_of(link_uses(plan, members, topology), unit, topology)});
   }
   return all;

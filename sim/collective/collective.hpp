@@ -1,17 +1,21 @@
 // Collectives as pure functions: from (kind, size, algorithm) to the transfers that carry them out.
 //
-// Members are positions 0..n-1 in their group. Every algorithm here is one of three patterns:
+// Members are positions 0..n-1 in their group. Every algorithm is one of four patterns:
 //   Lane   — positions in a ring or chain, each sending to the next step after step (ring algorithms, one a channel);
 //   Burst  — every listed pair at once, one after another phase (direct algorithms);
-//   Flow   — pairs that stream side by side, each its share of the buffer (trees, reduction in the network).
+//   Flow   — pairs that stream side by side, each its share of the buffer (trees, reduction in the network);
+//   Track  — rounds of flows, one after another (rounds.hpp: recursive, pairwise, hierarchical, bucket, two-hop).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "sim/collective/rounds.hpp"
 #include "sim/core/quantity.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/topology/topology.hpp"
@@ -46,19 +50,13 @@ struct Burst {
   Bytes bytes;                        // of each transfer
 };
 
-/// From one member to another, `share` of the buffer S.
-struct Flow {
-  std::uint32_t from = 0, to = 0;  // group positions
-  double share = 0;
-  friend bool operator==(const Flow&, const Flow&) = default;
-};
-
 struct CollectivePlan {
   Algorithm algorithm = Algorithm::Ring;
   std::vector<Lane> lanes;    // run side by side, or
   std::vector<Burst> phases;  // run one after another, or
   std::shared_ptr<const std::vector<Flow>> flows;  // run side by side, at rates in proportion to their shares,
-  Bytes bytes;                                     // of S = bytes
+  Bytes bytes;                                     // of S = bytes; or
+  std::shared_ptr<const std::vector<Track>> tracks;  // run side by side, round after round, in shares of S
 };
 
 /// Ring orders of a group, one a channel: each is a permutation of 0..n−1 that follows the topology.
@@ -73,33 +71,55 @@ struct CollectivePlan {
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> ring_orders(std::span<const AcceleratorId> members,
                                                                   const Topology& topology);
 
+/// Whether every two members have a link of their own.
+[[nodiscard]] bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology);
+
 /// The plan of a collective of `bytes` (S of nccl-tests) among the n members of each ring.
 /// - Ring all-reduce: 2(n−1) steps of S/n; all-gather and reduce-scatter: n−1 steps of S/n (Patarasuk and Yuan, J.
-///   Parallel Distrib. Comput. 69, 2009). Broadcast: a chain from the first member, in chunks. All-to-all: n−1 steps,
-///   forwarding n−1, n−2, ... blocks of S/n. With c rings each carries 1/c.
+///   Parallel Distrib. Comput. 69, 2009). Broadcast: a chain from the first member, in chunks; reduce: to it.
+///   All-to-all: n−1 steps, forwarding n−1, n−2, ... blocks of S/n. With c rings each carries 1/c.
 /// - Direct: every pair at once with S/n each; all-reduce as reduce-scatter then all-gather; broadcast: S to each.
 /// @param algorithm  not Auto
 /// @param rings      at least one, all of the same n ≥ 2; direct uses only n
 [[nodiscard]] CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes,
                                              std::span<const std::vector<std::uint32_t>> rings);
 
-/// All-reduce by a double binary tree across nodes and a chain inside each: of every channel (ring) half of the data goes
-/// up and down one tree, half the other; each node is a leaf of one of the two at least (Sanders, Speck and Träff, Parallel
-/// Computing 35, 2009; as NCCL has it since 2.4). Within one node only the chain is left.
+/// A double binary tree across nodes and a chain inside each: of every channel (ring) half of the data goes by one tree,
+/// half by the other; each node is a leaf of one of the two at least (Sanders, Speck and Träff, Parallel Computing 35, 2009;
+/// as NCCL has it since 2.4). All-reduce: up and down again. Broadcast (down) and reduce (up): trees of all nodes but that
+/// of the first member, which sends to, or receives from, the root of each. Within one node only the chain is left.
 /// @param rings    as ring_orders() gives them: members of a node stand together
 /// @param node_of  by group position
-[[nodiscard]] std::vector<Flow> tree_flows(std::span<const std::vector<std::uint32_t>> rings,
+[[nodiscard]] std::vector<Flow> tree_flows(CollectiveKind kind, std::span<const std::vector<std::uint32_t>> rings,
                                            std::span<const std::uint32_t> node_of);
+
+/// In how many pieces a chain passes on so many bytes.
+[[nodiscard]] int chain_pieces(Bytes bytes);
 
 /// All-reduce that the scale-up switch adds up: of g members in a node each sends and receives (1 + 1/g) S (its own
 /// buffer to be reduced, its part of the sum back to all; NVLink SHARP). Across nodes the parts go through the trees above.
 [[nodiscard]] std::vector<Flow> in_network_flows(std::span<const std::vector<std::uint32_t>> rings,
                                                  std::span<const std::uint32_t> node_of);
 
+/// What plans want to know of how a group lies on the cluster.
+struct GroupShape {
+  std::vector<std::vector<std::uint32_t>> rings;
+  Layout layout;
+  std::vector<std::uint32_t> node_of;  // by group position: its place in layout.nodes
+};
+[[nodiscard]] GroupShape shape_of(std::span<const AcceleratorId> members, const Topology& topology);
+
+/// Those that carry out a kind; the first of equally fast ones is preferred.
+[[nodiscard]] std::span<const Algorithm> algorithms_of(CollectiveKind kind);
+/// Why the algorithm cannot carry out the kind in such a group; nothing when it can.
+[[nodiscard]] std::optional<std::string> refusal_of(CollectiveKind kind, Algorithm algorithm, const Layout& layout);
+
+/// The plan by any algorithm.
+/// @pre refusal_of() finds nothing
+[[nodiscard]] CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes,
+                                             const GroupShape& shape);
+
 /// Bytes that all members send together; for conservation checks.
 [[nodiscard]] Bytes bytes_sent(const CollectivePlan& plan, std::size_t members);
-
-/// What Auto stands for: direct for all-to-all, ring for the rest.
-[[nodiscard]] Algorithm choose_algorithm(CollectiveKind kind);
 
 }  // namespace syncline

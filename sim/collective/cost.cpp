@@ -46,21 +46,20 @@ Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topolog
 }
 
 std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
-                               const Topology& topology) {
-  std::vector<double> crossing(topology.links().size(), 0.0);
-  std::vector<LinkId> route, touched;
+                               const Topology& topology, BundleSum& sum) {
+  std::vector<LinkUse> way;
   for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
-    route.clear();
-    topology.router().route(members[from], members[to], route);
-    for (const LinkId link : route) {
-      if (crossing[link.value()] == 0) touched.push_back(link);
-      crossing[link.value()] += bytes.si();
-    }
+    way.clear();
+    topology.router().load(members[from], members[to], way);
+    sum.add(way, bytes.si());
   });
-  std::ranges::sort(touched);
-  std::vector<LinkUse> uses;
-  for (const LinkId link : touched) uses.push_back({link, crossing[link.value()]});
-  return uses;
+  return sum.take();
+}
+
+std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                               const Topology& topology) {
+  BundleSum sum(topology.links().size());
+  return link_uses(plan, members, topology, sum);
 }
 
 Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology) {
@@ -90,15 +89,22 @@ Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& lo
 
 const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
                                                  Algorithm algorithm) {
-  if (kind == CollectiveKind::Shift) return figures.send;
+  static const std::vector<ProtocolFigures> none;
+  switch (kind) {
+    case CollectiveKind::Shift: return figures.send;
+    case CollectiveKind::Broadcast:
+    case CollectiveKind::Reduce:
+    case CollectiveKind::Scatter:
+    case CollectiveKind::Gather: return none;
+    default: break;
+  }
   switch (algorithm) {
+    case Algorithm::Ring: return figures.ring;
     case Algorithm::Tree: return figures.tree;
     case Algorithm::InNetwork: return figures.in_network;
     case Algorithm::Direct: return figures.direct;
-    case Algorithm::Ring:
-    default: break;
+    default: return none;
   }
-  return figures.ring;
 }
 
 std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/collective/bundle_sum.hpp"
 #include "sim/collective/collective.hpp"
 #include "sim/network/network.hpp"
 #include "sim/topology/collective_figures.hpp"
@@ -54,11 +55,18 @@ void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& 
         if (i != j) move(i, j, burst.bytes);
   if (plan.flows)
     for (const Flow& flow : *plan.flows) move(flow.from, flow.to, plan.bytes * flow.share);
+  if (plan.tracks)
+    for (const Track& track : *plan.tracks)
+      for (const Round& round : track)
+        for (const Flow& flow : round.flows) move(flow.from, flow.to, plan.bytes * flow.share);
 }
 
 /// Every link of a plan, by id, with what crosses it in all, in bytes, as coefficient.
 [[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
                                              const Topology& topology);
+/// @param sum  scratch
+[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                                             const Topology& topology, BundleSum& sum);
 [[nodiscard]] Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members,
                                         const Topology& topology);
 
@@ -74,10 +82,11 @@ struct Stretch {
 [[nodiscard]] Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& load,
                                      std::optional<BytesPerSecond> node_limit);
 
-/// The protocols that an algorithm has figures for; of Shift, those of send.
+/// The protocols that an algorithm has figures for; of Shift, those of send. Of broadcast, reduce, scatter and gather, and
+/// of algorithms that go in rounds, there are none.
 [[nodiscard]] const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
                                                                Algorithm algorithm);
-/// The algorithms that `auto` chooses from: those that carry out the kind, have figures, and fit the group.
+/// The algorithms that `auto` chooses from where there are figures: those that carry out the kind, have figures, and fit the group.
 [[nodiscard]] std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread);
 /// The limit, where the algorithm is bound by it: not direct exchanges, nor sends.
 [[nodiscard]] std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind,

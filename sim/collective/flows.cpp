@@ -1,5 +1,7 @@
-
 #include "sim/collective/collective.hpp"
+
+#include <algorithm>
+#include <optional>
 
 namespace syncline {
 namespace {
@@ -34,30 +36,58 @@ std::vector<Ring> runs_of(const Ring& ring, std::span<const std::uint32_t> node_
   return runs;
 }
 
-void both_ways(std::uint32_t a, std::uint32_t b, double share, std::vector<Flow>& flows) {
-  flows.push_back({a, b, share});
-  flows.push_back({b, a, share});
-}
+/// Which way data goes over the edges of a tree: all-reduce both, broadcast down, reduce up.
+struct Ways {
+  bool down = true, up = true;
 
-/// Half of `share` through each of the trees between the nodes' first members.
-void add_trees(const std::vector<Ring>& runs, double share, std::vector<Flow>& flows) {
+  void add(std::uint32_t parent, std::uint32_t child, double share, std::vector<Flow>& flows) const {
+    if (up) flows.push_back({child, parent, share});
+    if (down) flows.push_back({parent, child, share});
+  }
+};
+
+/// Half of `share` through each of the trees between the nodes' first members; from `root` to the first of each, if given.
+void add_trees(std::span<const Ring> runs, double share, Ways ways, std::vector<Flow>& flows,
+               std::optional<std::uint32_t> root = std::nullopt) {
   const auto k = static_cast<std::uint32_t>(runs.size());
   for (std::uint32_t r = 0; r < k; ++r) {
-    for (const std::uint32_t parent : {parent_in_tree(r, k), parent_in_other_tree(r, k)})
-      if (parent != NoParent) both_ways(runs[r].front(), runs[parent].front(), share / 2, flows);
+    for (const std::uint32_t parent : {parent_in_tree(r, k), parent_in_other_tree(r, k)}) {
+      if (parent != NoParent)
+        ways.add(runs[parent].front(), runs[r].front(), share / 2, flows);
+      else if (root)
+        ways.add(*root, runs[r].front(), share / 2, flows);
+    }
   }
+}
+
+void add_chains(std::span<const Ring> runs, double share, Ways ways, std::vector<Flow>& flows) {
+  for (const Ring& run : runs)
+    for (std::size_t i = 0; i + 1 < run.size(); ++i) ways.add(run[i], run[i + 1], share, flows);
+}
+
+/// The root's node first, and in it the root.
+void put_first(std::uint32_t root, std::vector<Ring>& runs) {
+  const auto holds = [root](const Ring& run) { return std::ranges::find(run, root) != run.end(); };
+  std::rotate(runs.begin(), std::ranges::find_if(runs, holds), runs.end());
+  std::rotate(runs.front().begin(), std::ranges::find(runs.front(), root), runs.front().end());
 }
 
 }  // namespace
 
-std::vector<Flow> tree_flows(std::span<const Ring> rings, std::span<const std::uint32_t> node_of) {
+std::vector<Flow> tree_flows(CollectiveKind kind, std::span<const Ring> rings, std::span<const std::uint32_t> node_of) {
   std::vector<Flow> flows;
   const double share = 1 / static_cast<double>(rings.size());
   for (const Ring& ring : rings) {
-    const std::vector<Ring> runs = runs_of(ring, node_of);
-    for (const Ring& run : runs)
-      for (std::size_t i = 0; i + 1 < run.size(); ++i) both_ways(run[i], run[i + 1], share, flows);
-    add_trees(runs, share, flows);
+    std::vector<Ring> runs = runs_of(ring, node_of);
+    if (kind == CollectiveKind::AllReduce) {
+      add_chains(runs, share, {}, flows);
+      add_trees(runs, share, {}, flows);
+      continue;
+    }
+    const Ways ways{kind == CollectiveKind::Broadcast, kind == CollectiveKind::Reduce};
+    put_first(0, runs);
+    add_chains(runs, share, ways, flows);
+    add_trees(std::span(runs).subspan(1), share, ways, flows, 0U);
   }
   return flows;
 }
@@ -70,7 +100,7 @@ std::vector<Flow> in_network_flows(std::span<const Ring> rings, std::span<const 
     for (std::size_t i = 0; g > 1 && i < g; ++i)
       flows.push_back({run[i], run[(i + 1) % g], 1 + 1 / static_cast<double>(g)});
   }
-  for (const Ring& ring : rings) add_trees(runs_of(ring, node_of), 1 / static_cast<double>(rings.size()), flows);
+  for (const Ring& ring : rings) add_trees(runs_of(ring, node_of), 1 / static_cast<double>(rings.size()), {}, flows);
   return flows;
 }
 

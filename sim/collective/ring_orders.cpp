@@ -5,8 +5,17 @@
 #include <optional>
 
 #include "sim/collective/collective.hpp"
+#include "sim/collective/rounds.hpp"
 
 namespace syncline {
+
+bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    for (std::size_t j = i + 1; j < members.size(); ++j)
+      if (topology.route(members[i], members[j]).size() != 1) return false;
+  return true;
+}
+
 namespace {
 
 using Order = std::vector<std::uint32_t>;
@@ -39,14 +48,6 @@ std::vector<std::size_t> first_by_nic(const Order& node, std::span<const Acceler
   std::vector<std::size_t> places;
   for (const auto& [nic, place] : first) places.push_back(place);
   return places;
-}
-
-// One link between every two.
-bool fully_meshed(std::span<const AcceleratorId> members, const Topology& topology) {
-  for (std::size_t i = 0; i < members.size(); ++i)
-    for (std::size_t j = i + 1; j < members.size(); ++j)
-      if (topology.route(members[i], members[j]).size() != 1) return false;
-  return true;
 }
 
 /// Members of the node are in a full mesh, and even in number.
@@ -149,17 +150,6 @@ std::vector<Order> rings_in_mesh(std::size_t n) {
   return found.empty() ? rings : found;
 }
 
-/// A torus, or a box of one.
-struct TorusShape {
-  std::vector<std::uint32_t> extent;
-  bool wrapped = true;  // in every dimension
-  std::vector<std::uint32_t> position_of{};  // by vertex of the box, first dimension fastest: the member there
-
-  [[nodiscard]] std::uint32_t count() const {
-    return std::accumulate(extent.begin(), extent.end(), 1U, std::multiplies<>());
-  }
-};
-
 // Ring channels on a torus start at up to so many places: more even the load out further, and cost time to simulate.
 constexpr std::uint32_t MostTranslations = 8;
 
@@ -167,7 +157,7 @@ constexpr std::uint32_t MostTranslations = 8;
 // A digit whose higher digits run through a multiple of its extent goes round and round (modular Gray code, all steps
 // the same way: Bae and Bose, IEEE Trans. Computers 52, 2003); any other goes to and fro (reflected), and closes when
 // the higher digits run through an even number. `start` is where the walk begins.
-Order walk(const TorusShape& torus, const std::vector<std::size_t>& order, const std::vector<std::uint32_t>& start) {
+Order walk(const TorusBox& torus, const std::vector<std::size_t>& order, const std::vector<std::uint32_t>& start) {
   std::vector<std::uint32_t> stride(torus.extent.size(), 1);
   for (std::size_t d = 1; d < stride.size(); ++d) stride[d] = stride[d - 1] * torus.extent[d - 1];
   const std::uint32_t count = torus.count();
@@ -180,7 +170,7 @@ Order walk(const TorusShape& torus, const std::vector<std::size_t>& order, const
       const std::uint32_t digit = higher % extent;
       higher /= extent;
       range /= extent;
-      const bool modular = torus.wrapped && (range % extent == 0 || range == 1);
+      const bool modular = torus.wrapped() && (range % extent == 0 || range == 1);
       const std::uint32_t reflected = higher % 2 == 0 ? digit : extent - 1 - digit;
       const std::uint32_t place = modular ? (digit + extent - higher % extent) % extent : reflected;
       at += (place + start[d]) % extent * stride[d];
@@ -192,10 +182,10 @@ Order walk(const TorusShape& torus, const std::vector<std::size_t>& order, const
 
 // One walk fills a torus unevenly: its slow dimensions hardly carry anything. So every dimension is the fastest in turn,
 // every walk goes both ways, and each begins at several places along a diagonal.
-std::vector<Order> rings_on_torus(const TorusShape& torus) {
+std::vector<Order> rings_on_torus(const TorusBox& torus) {
   const std::uint32_t longest = *std::max_element(torus.extent.begin(), torus.extent.end());
   const auto extended = std::count_if(torus.extent.begin(), torus.extent.end(), [](auto extent) { return extent > 1; });
-  const std::uint32_t translations = torus.wrapped && extended > 1 ? std::min(MostTranslations, longest) : 1;
+  const std::uint32_t translations = torus.wrapped() && extended > 1 ? std::min(MostTranslations, longest) : 1;
   std::vector<std::size_t> order(torus.extent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<Order> rings;
@@ -214,8 +204,9 @@ std::vector<Order> rings_on_torus(const TorusShape& torus) {
   return rings;
 }
 
-/// The box that the members fill, each place once, in one torus; nothing when they do not.
-std::optional<TorusShape> box_of(std::span<const AcceleratorId> members, const Topology& topology) {
+}  // namespace
+
+std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const Topology& topology) {
   const Shape& shape = topology.shape();
   if (shape.torus.empty() || members.size() < 2) return std::nullopt;
   std::uint32_t vertices = 1;
@@ -224,7 +215,7 @@ std::optional<TorusShape> box_of(std::span<const AcceleratorId> members, const T
   for (const AcceleratorId member : members)
     if (member.value() / vertices != torus) return std::nullopt;
 
-  TorusShape box;
+  TorusBox box;
   std::vector<std::uint32_t> place(members.size(), 0);
   std::uint32_t stride = 1, box_stride = 1;
   for (std::size_t d = 0; d < shape.torus.size(); ++d) {
@@ -239,7 +230,7 @@ std::optional<TorusShape> box_of(std::span<const AcceleratorId> members, const T
       extent = std::max(extent, rank_of[coordinate(members[i])] + 1);
     }
     box.extent.push_back(extent);
-    box.wrapped = box.wrapped && (extent <= 2 || (extent == size && shape.torus_wrap[d]));
+    box.wrap.push_back(extent <= 2 || (extent == size && shape.torus_wrap[d]));
     stride *= size;
     box_stride *= extent;
   }
@@ -249,10 +240,8 @@ std::optional<TorusShape> box_of(std::span<const AcceleratorId> members, const T
   return box;
 }
 
-}  // namespace
-
 std::vector<Order> ring_orders(std::span<const AcceleratorId> members, const Topology& topology) {
-  if (const std::optional<TorusShape> box = box_of(members, topology)) return rings_on_torus(*box);
+  if (const std::optional<TorusBox> box = torus_box(members, topology)) return rings_on_torus(*box);
   if (members.size() > 2 && fully_meshed(members, topology)) return rings_in_mesh(members.size());
   return rings_across_nodes(by_node(members, topology), members, topology);
 }

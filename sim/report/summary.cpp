@@ -140,6 +140,14 @@ bool leaves_node(const Topology& topology, const Link& link) {
 
 // --- collectives -----------------------------------------------------------------------------------------------------
 
+// "ring/tree" names both.
+bool names(std::string_view algorithms, std::string_view one) {
+  const std::size_t at = algorithms.find(one);
+  if (at == std::string_view::npos) return false;
+  const std::size_t end = at + one.size();
+  return (at == 0 || algorithms[at - 1] == '/') && (end == algorithms.size() || algorithms[end] == '/');
+}
+
 std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, const std::optional<Metrics>& metrics) {
   std::vector<CollectiveSummary> summaries;
   for (const CollectiveChoice& choice : result.collectives) {
@@ -148,7 +156,7 @@ std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, co
     if (!metrics) continue;
     const auto traffic = std::find_if(metrics->traffic.begin(), metrics->traffic.end(), [&](const Traffic& t) {
       return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes &&
-             t.group_size == choice.group_size && t.algorithm == name_of(choice.algorithm);
+             t.group_size == choice.group_size && names(t.algorithm, name_of(choice.algorithm));
     });
     if (traffic == metrics->traffic.end()) continue;
     summary.mean_time = traffic->mean_transfer;

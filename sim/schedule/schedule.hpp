@@ -94,6 +94,7 @@ struct Collective {
   FamilyId family;
   Algorithm algorithm = Algorithm::Auto;
   Bytes bytes;
+  int chunks = 1;  // pieces that follow one another through the rounds of hierarchical, bucket and the like
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 

@@ -130,7 +130,8 @@ struct BodyText<Collective> {
   static constexpr std::string_view Word = "collective";
   static constexpr std::array Fields{
       positional<&Collective::kind>("kind"), required<&Collective::family>("family"),
-      required<&Collective::bytes>("bytes"), optional<&Collective::algorithm>("algorithm")};
+      required<&Collective::bytes>("bytes"), optional<&Collective::algorithm>("algorithm"),
+      optional<&Collective::chunks>("chunks")};
 };
 template <>
 struct BodyText<Send> {

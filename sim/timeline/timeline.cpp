@@ -29,8 +29,8 @@ struct Describe {
     out.name = name_of(collective.kind);
     out.bytes = collective.bytes;
     out.group = schedule.families[collective.family.value()].name();
-    const bool chosen = collective.algorithm != Algorithm::Auto;
-    out.algorithm = name_of(chosen ? collective.algorithm : choose_algorithm(collective.kind));
+    const bool chosen = collective.algorithm != Algorithm::Auto;  // else a run says what it chose
+    out.algorithm = name_of(chosen ? collective.algorithm : algorithms_of(collective.kind).front());
   }
   void operator()(const Send& send) const { transfer("send", "to " + peer_text(schedule, send.to), send.bytes); }
   void operator()(const Receive& receive) const {

@@ -76,7 +76,7 @@ TEST_CASE("the load of rings and trees on nodes of eight, by hand") {
   tree.bytes = 8_GB;
   std::vector<std::uint32_t> node_of;
   for (std::uint32_t i = 0; i < 16; ++i) node_of.push_back(i / 8);
-  tree.flows = std::make_shared<const std::vector<Flow>>(tree_flows(ring_orders(placement_in_order(16), two), node_of));
+  tree.flows = std::make_shared<const std::vector<Flow>>(tree_flows(CollectiveKind::AllReduce, ring_orders(placement_in_order(16), two), node_of));
   const Load by_tree = load_of_plan(tree, two);
   CHECK(by_tree.out_of_node.si() == doctest::Approx(8e9));
   CHECK(by_tree.between.si() == doctest::Approx(8.0 / 8 / 50));

@@ -42,7 +42,7 @@ Traffic traffic(const std::vector<Flow>& flows, std::size_t members) {
 TEST_CASE("both trees of four nodes, by hand") {
   // Tree 1: 0 over 2 over 1 and 3. Tree 2, mirrored: 3 over 1 over 0 and 2. Each carries half, up and down.
   const Group four = group(4, 1, 1);
-  const std::vector<Flow> flows = tree_flows(four.rings, four.node_of);
+  const std::vector<Flow> flows = tree_flows(CollectiveKind::AllReduce, four.rings, four.node_of);
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> share;
   for (const Flow& flow : flows) share[{flow.from, flow.to}] += flow.share;
   const std::map<std::pair<std::uint32_t, std::uint32_t>, double> expected = {
@@ -57,7 +57,7 @@ TEST_CASE("in a double tree no node sends or receives more than 2 S") {
   for (const std::uint32_t nodes : {2U, 3U, 4U, 5U, 8U, 10U, 16U, 33U, 128U}) {
     CAPTURE(nodes);
     const Group spread = group(nodes, 1, 1);
-    const std::vector<Flow> flows = tree_flows(spread.rings, spread.node_of);
+    const std::vector<Flow> flows = tree_flows(CollectiveKind::AllReduce, spread.rings, spread.node_of);
     const Traffic sum = traffic(flows, nodes);
     CHECK(flows.size() == 4 * (nodes - 1));
     CHECK(std::accumulate(sum.out.begin(), sum.out.end(), 0.0) == doctest::Approx(2.0 * (nodes - 1)));
@@ -79,7 +79,7 @@ TEST_CASE("a double tree joins all nodes") {
       while (root[i] != i) i = root[i];
       return i;
     };
-    for (const Flow& flow : tree_flows(spread.rings, spread.node_of)) root[find(flow.from)] = find(flow.to);
+    for (const Flow& flow : tree_flows(CollectiveKind::AllReduce, spread.rings, spread.node_of)) root[find(flow.from)] = find(flow.to);
     for (std::uint32_t i = 0; i < nodes; ++i) CHECK(find(i) == find(0));
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("inside nodes a tree is a chain, whatever the channels") {
     CAPTURE(channels);
     const Group two = group(2, 8, channels);
     double inside = 0, between = 0;
-    for (const Flow& flow : tree_flows(two.rings, two.node_of))
+    for (const Flow& flow : tree_flows(CollectiveKind::AllReduce, two.rings, two.node_of))
       (two.node_of[flow.from] == two.node_of[flow.to] ? inside : between) += flow.share;
     CHECK(inside == doctest::Approx(2 * 7 * 2));  // two nodes, 7 hops, both ways, S in all channels together
     CHECK(between == doctest::Approx(2));         // S each way

@@ -226,7 +226,7 @@ TEST_CASE("where they do not, it is near: the slowest of the siblings counts for
   rows.push_back({"experts on a tree", {4, 16, 1, Experts, false}, nodes_on_a_tree(16, 4, 4, 1, false)});
   for (const Row& row : rows) {
     CAPTURE(row.name);
-    check_agreement(StepBuilder(row.job).schedule, row.cluster, {0.01, 1e-9});
+    check_agreement(StepBuilder(row.job).schedule, row.cluster, {0.015, 1e-9});
   }
 }
 

@@ -62,7 +62,7 @@ TEST_SUITE("schedule text errors") {
          "host-work, host-wait)"},
         {"  op 1 collective all-gatter family=dp", 19,
          "unknown collective \"all-gatter\"; did you mean \"all-gather\"? (known: all-reduce, all-gather, "
-         "reduce-scatter, broadcast, all-to-all, shift)"},
+         "reduce-scatter, broadcast, all-to-all, shift, reduce, scatter, gather)"},
         {"  op 1 collective", 18, "missing \"kind\""},
         {"name \"second\"", 1, "a second name line"},
         {"stream", 7, "missing \"name\""},

@@ -151,7 +151,7 @@ TEST_CASE("the native network is refused for aggregate collectives, which it can
 
 TEST_CASE("bytes between nodes are counted from the algorithm's own transfers") {
   ScheduleBuilder b(32);
-  b.collective(0, "dp", CollectiveKind::AllReduce, 32_MB);
+  b.collective(0, "dp", CollectiveKind::AllReduce, 32_MB, {}, Algorithm::Ring);
   const RunResult result = make_simgrid_backend()->run(b.schedule, nodes_on_a_tree(8, 1), Aggregate);
   REQUIRE(result.collectives.size() == 1);
   const CollectiveChoice& choice = result.collectives[0];

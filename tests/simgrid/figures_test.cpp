@@ -145,18 +145,25 @@ TEST_CASE("a limit of nodes slows what leaves them together, and nothing inside"
         doctest::Approx(20e-6 + 11.25 * 4e-6 + 3.75 * 9e-6 + 15.0 / 16 / 120).epsilon(1e-6));
 }
 
-TEST_CASE("trees and reduction in the network need figures, and carry all-reduce only") {
-  for (const Algorithm algorithm : {Algorithm::Tree, Algorithm::InNetwork}) {
-    CHECK_THROWS_AS(run(nodes_of_four(2, std::nullopt), CollectiveKind::AllReduce, 1_MB, algorithm, Aggregate),
-                    std::invalid_argument);
+TEST_CASE("reduction in the network needs figures, and carries all-reduce only") {
+  CHECK_THROWS_AS(run(nodes_of_four(2, std::nullopt), CollectiveKind::AllReduce, 1_MB, Algorithm::InNetwork, Aggregate),
+                  std::invalid_argument);
+  for (const Algorithm algorithm : {Algorithm::Tree, Algorithm::InNetwork})
     CHECK_THROWS_AS(run(nodes_of_four(2), CollectiveKind::AllGather, 1_MB, algorithm, Aggregate), std::invalid_argument);
-  }
 }
 
 TEST_CASE("without figures no protocol is named, and links alone decide") {
-  const RunResult result = run(nodes_of_four(1, std::nullopt), CollectiveKind::AllReduce, 4_MB, Algorithm::Auto, Aggregate);
+  // Four behind a switch, hops of 1 us: ring 2 · 3 steps of 1 MB; halving and doubling moves as much in 2 · 2 rounds.
+  const Cluster node = nodes_of_four(1, std::nullopt);
+  const auto time = [&node](Algorithm algorithm) {
+    return run(node, CollectiveKind::AllReduce, 4_MB, algorithm, Aggregate).step_time.si();
+  };
+  CHECK(time(Algorithm::Ring) == doctest::Approx(6 * (1e-6 + 1e6 / 400e9)).epsilon(1e-9));
+  CHECK(time(Algorithm::Recursive) == doctest::Approx(4 * 1e-6 + 6e6 / 400e9).epsilon(1e-9));
+  const RunResult result = run(node, CollectiveKind::AllReduce, 4_MB, Algorithm::Auto, Aggregate);
   CHECK(result.collectives[0].protocol.empty());
-  CHECK(result.step_time.si() == doctest::Approx(6 * (1e-6 + 1e6 / 400e9)).epsilon(1e-9));  // 2 · 3 steps of 1 MB
+  CHECK(result.collectives[0].algorithm == Algorithm::Recursive);
+  CHECK(result.step_time.si() == doctest::Approx(time(Algorithm::Recursive)).epsilon(1e-12));
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ std::string hex(const Colour& colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", std::lround(colour.red), std::lround(colour.green), std::lround(colour.blue));
 }
 
+std::string short_figure(double value) { return fmt::format("{:.4g}", value); }
+
 /// The scale of colours beside a heat map.
 void colour_bar(Picture& picture, const std::string& label, Range range) {
   const Area& area = picture.area();
@@ -54,12 +56,10 @@ void colour_bar(Picture& picture, const std::string& label, Range range) {
   const double x = area.right + 18, step = area.height() / Steps;
   for (int i = 0; i < Steps; ++i)
     picture.rectangle(x, area.bottom - step * (i + 1), 14, step + 0.5, hex(shade((i + 0.5) / Steps)), "");
-  picture.text({x + 20, area.bottom}, tick_text(range.low), Anchor::Start, "small");
-  picture.text({x + 20, area.top + 10}, tick_text(range.high), Anchor::Start, "small");
+  picture.text({x + 20, area.bottom}, short_figure(range.low), Anchor::Start, "small");
+  picture.text({x + 20, area.top + 10}, short_figure(range.high), Anchor::Start, "small");
   picture.text({area.right + 90, area.top - 10}, label, Anchor::End, "small");
 }
-
-std::string short_figure(double value) { return fmt::format("{:.4g}", value); }
 
 }  // namespace
 
@@ -157,9 +157,14 @@ std::string to_svg(const Scatter& plot) {
       const Point& point = plot.series[s].points[i];
       picture.circle({x(point.x), y(point.y)}, on_front(point) ? 6 : 4, colour(s), plot.series[s].labels[i], on_front(point));
     }
+  std::vector<Point> labelled;  // where labels stand; one that would lie on another is left to the tip
   for (std::size_t i = 0; i < plot.front.size(); ++i) {
     const Point at{x(plot.front[i].x), y(plot.front[i].y)};
-    const bool room = at.x + 9 + text_width(plot.front_labels[i]) < picture.area().right;
+    const double wide = text_width(plot.front_labels[i]);
+    const auto hidden = [&](const Point& it) { return std::abs(it.y - at.y) < 14 && std::abs(it.x - at.x) < wide + 18; };
+    if (std::ranges::any_of(labelled, hidden)) continue;
+    labelled.push_back(at);
+    const bool room = at.x + 9 + wide < picture.area().right;
     picture.text({at.x + (room ? 9 : -9), at.y - 8}, plot.front_labels[i], room ? Anchor::Start : Anchor::End, "small");
   }
   return picture.finish();

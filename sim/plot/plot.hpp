@@ -12,6 +12,7 @@ namespace syncline::plot {
 struct Frame {
   std::string title;
   std::string x_label, y_label;  // with unit: "step time [ms]"
+  std::string legend{};          // what the series differ in; stands before their names
 };
 
 /// A group of bars a category; a series is a colour. Bars begin at zero.
@@ -56,7 +57,7 @@ struct Scatter {
     std::vector<std::string> labels;  // by point; shown when the pointer rests on it
   };
   std::vector<Series> series;
-  std::vector<Point> front;  // by x; drawn as steps, each point with its label
+  std::vector<Point> front;  // by x; drawn as steps, with labels where there is room
   std::vector<std::string> front_labels;
 };
 

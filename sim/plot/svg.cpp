@@ -89,6 +89,10 @@ Picture::Picture(const Frame& frame, const std::vector<std::string>& names)
 
 void Picture::legend(const std::vector<std::string>& names) {
   double x = area_.left, y = area_.top;
+  if (!frame_.legend.empty()) {
+    text({x, y + 11}, frame_.legend + ":", Anchor::Start);
+    x += text_width(frame_.legend) + 20;
+  }
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string name = clipped(names[i], WidestName);
     const double wide = 20 + text_width(name) + 18;

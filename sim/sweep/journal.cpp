@@ -68,6 +68,12 @@ std::map<std::string, std::string> take_header(std::string_view& text) {
   return {};  // killed before the first row
 }
 
+/// "the sweep file" of "sweep-file".
+std::string in_words(std::string name) {
+  std::ranges::replace(name, '-', ' ');
+  return "the " + name;
+}
+
 void write_output(const std::string& output, const std::string& text) {
   const std::string part = output + ".part";
   std::ofstream stream(part, std::ios::binary | std::ios::trunc);
@@ -85,8 +91,8 @@ Identity identity_of(const Sweep& sweep, std::string_view sweep_text, std::strin
   return {{"program", std::string(version)},
           {"sweep-file", hex(fnv1a(sweep_text))},
           {"scenario-file", hex(fnv1a(scenario_text))},
-          {"files-it-names", hex(data)},
-          {"set", fmt::format("{}", fmt::join(sweep.flags, " "))}};
+          {"files-named-by-the-scenario", hex(data)},
+          {"flags", fmt::format("{}", fmt::join(sweep.flags, " "))}};
 }
 
 Journal::Journal(const Sweep& sweep, std::string output, const Identity& identity, const std::string& command, Open open)
@@ -123,10 +129,10 @@ void Journal::read_back(const Identity& identity) {
   std::vector<std::string> changed;
   for (const auto& [name, value] : identity)
     if (const auto was = header.find(name); was == header.end() || was->second != value)
-      changed.push_back(fmt::format("{} was {}, is {}", name, was == header.end() ? "not there" : was->second, value));
+      changed.push_back(fmt::format("{} was \"{}\", is \"{}\"", in_words(name), was == header.end() ? "" : was->second, value));
   if (!changed.empty())
-    refuse(name_, fmt::format("holds rows of another sweep, which this one cannot go on with: {}; leave out --resume "
-                              "and name another --output, or remove the file",
+    refuse(name_, fmt::format("holds rows of another sweep, which this one cannot go on with: {} (files by their hashes); "
+                              "name another --output, or remove the file",
                               fmt::join(changed, "; ")));
   std::string sound(text.substr(0, text.size() - rest.size()));
   while (!rest.empty()) {

@@ -121,9 +121,9 @@ class Grid {
   std::vector<Cell> cells_;
 };
 
-plot::Frame frame_of(const Sweep& sweep, std::string x, std::string y) {
+plot::Frame frame_of(const Sweep& sweep, std::string x, std::string y, std::string group) {
   const std::string name = std::filesystem::path(sweep.file).stem().string();
-  return {sweep.question.empty() ? name : sweep.question, std::move(x), std::move(y)};
+  return {sweep.question.empty() ? name : sweep.question, std::move(x), std::move(y), std::move(group)};
 }
 
 /// A label as a figure: "8", "400Gbps" by its number. Nothing when it begins with none.
@@ -160,7 +160,7 @@ bool spans_decades(const std::vector<double>& numbers) {
 
 std::string draw_bars(const Sweep& sweep, const std::vector<Row>& rows, const PlotRequest& request) {
   const Grid grid(sweep, rows, request);
-  plot::Bars bars{frame_of(sweep, request.x, grid.label()), grid.columns(), {}};
+  plot::Bars bars{frame_of(sweep, request.x, grid.label(), request.group), grid.columns(), {}};
   const auto means = grid.means();
   for (std::size_t g = 0; g < means.size(); ++g) bars.series.push_back({grid.groups()[g], means[g]});
   return to_svg(bars);
@@ -170,7 +170,7 @@ std::string draw_lines(const Sweep& sweep, const std::vector<Row>& rows, const P
   const Grid grid(sweep, rows, request);
   const std::vector<double> xs = numbers_of(grid.columns(), request.x);
   const std::string unit = grid.columns().empty() ? "" : unit_in(grid.columns().front());
-  plot::Lines lines{frame_of(sweep, unit.empty() ? request.x : fmt::format("{} [{}]", request.x, unit), grid.label()), spans_decades(xs), {}};
+  plot::Lines lines{frame_of(sweep, unit.empty() ? request.x : fmt::format("{} [{}]", request.x, unit), grid.label(), request.group), spans_decades(xs), {}};
   const auto means = grid.means();
   for (std::size_t g = 0; g < means.size(); ++g) {
     plot::Lines::Series series{grid.groups()[g], {}};
@@ -184,7 +184,7 @@ std::string draw_lines(const Sweep& sweep, const std::vector<Row>& rows, const P
 
 std::string draw_heat(const Sweep& sweep, const std::vector<Row>& rows, const PlotRequest& request) {
   const Grid grid(sweep, rows, request);
-  return to_svg(plot::HeatMap{frame_of(sweep, request.x, request.group), grid.label(), grid.columns(), grid.groups(), grid.means()});
+  return to_svg(plot::HeatMap{frame_of(sweep, request.x, request.group, ""), grid.label(), grid.columns(), grid.groups(), grid.means()});
 }
 
 std::string draw_pareto(const Sweep& sweep, const std::vector<Row>& rows, const PlotRequest& request) {
@@ -194,7 +194,7 @@ std::string draw_pareto(const Sweep& sweep, const std::vector<Row>& rows, const 
   const auto point_of = [&](const Row& row) { return plot::Point{*row.values[x] * x_unit.factor, *row.values[y] * y_unit.factor}; };
   const auto name_of = [](const Row& row) { return fmt::format("{}", fmt::join(row.labels, ", ")); };
 
-  plot::Scatter scatter{frame_of(sweep, x_unit.label, y_unit.label), {}, {}, {}};
+  plot::Scatter scatter{frame_of(sweep, x_unit.label, y_unit.label, request.group), {}, {}, {}};
   std::vector<std::string> groups;
   for (const Row& row : rows) {
     if (!row.values[x] || !row.values[y]) continue;

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
+#include "sim/topology/apply_faults.hpp"
 #include "sim/training/training.hpp"
 #include "tools/pipeline_run.hpp"
 
@@ -91,13 +93,42 @@ Schedule schedule_of(const Scenario& scenario, const std::optional<pipeline::Ord
   return schedule;
 }
 
+/// Ranks in order on what is not down; where an accelerator is down, its whole node is left out, so that ranks that share
+/// a node still do.
+std::vector<AcceleratorId> placement_beside(const std::vector<AcceleratorId>& down, const Topology& topology,
+                                            std::size_t ranks, const std::string& file) {
+  std::set<std::uint32_t> nodes;
+  for (const AcceleratorId id : down) nodes.insert(topology.node_of(id));
+  std::vector<AcceleratorId> placement;
+  for (std::size_t id = 0; id < topology.accelerators().size() && placement.size() < ranks; ++id)
+    if (!nodes.contains(topology.node_of(AcceleratorId(id)))) placement.emplace_back(id);
+  if (placement.size() < ranks)
+    refuse(file, fmt::format("has accelerators that are down on {} node{}, and the {} accelerators of the others are fewer "
+                             "than its {} ranks; add nodes (topology.accelerators), or take fewer ranks",
+                             nodes.size(), nodes.size() == 1 ? "" : "s", placement.size(), ranks));
+  return placement;
+}
+
+/// Puts the scenario's faults and noise into the cluster.
+Cluster with_faults(Cluster cluster, const Scenario& scenario) {
+  cluster.noise = scenario.noise;
+  cluster.seed = scenario.seed;
+  if (scenario.faults.empty()) return cluster;
+  cluster.faults = scenario.faults;
+  apply_faults(cluster.topology, cluster.faults);
+  const std::vector<AcceleratorId> down = accelerators_down(cluster.topology, cluster.faults);
+  if (!down.empty())
+    cluster.placement = placement_beside(down, cluster.topology, cluster.placement.size(), scenario.file);
+  return cluster;
+}
+
 Cluster cluster_of(const Scenario& scenario, const Schedule& schedule) {
-  if (!scenario.textbook) return cluster_for(schedule, scenario.topology, scenario.device);
+  if (!scenario.textbook) return with_faults(cluster_for(schedule, scenario.topology, scenario.device), scenario);
   const TextbookPipeline& textbook = *scenario.textbook;
-  if (textbook.topology) return cluster_for(schedule, *textbook.topology, ideal_device());
+  if (textbook.topology) return with_faults(cluster_for(schedule, *textbook.topology, ideal_device()), scenario);
   const PipelineTransfers transfers{*textbook.transfers, textbook.bytes.value_or(Bytes(0)),
                                     textbook.bandwidth};
-  return pipeline_cluster(schedule.world_size(), transfers, textbook.hop);
+  return with_faults(pipeline_cluster(schedule.world_size(), transfers, textbook.hop), scenario);
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 #include "backends/replay/collective_player.hpp"
@@ -14,6 +16,7 @@
 #include "backends/replay/token.hpp"
 #include "sim/core/error.hpp"
 #include "sim/core/random.hpp"
+#include "sim/topology/apply_faults.hpp"
 
 namespace syncline {
 namespace {
@@ -48,10 +51,15 @@ class Replay : public NetworkListener {
     double work_left = 0;          // s at full rate
     double updated = 0;
   };
+  struct LateSlowdown {
+    Seconds at;
+    double factor;
+  };
   struct Seat {
     RankId rank;
     const Program* program = nullptr;
     double speed = 1;  // factor on compute time
+    std::vector<LateSlowdown> late{};
     std::size_t first_span = 0;
     std::size_t first_segment = 0;
     std::uint32_t first_op = 0;         // of its role in Timeline::ops
@@ -136,6 +144,9 @@ class Replay : public NetworkListener {
     return seats_[seat].resident > 0 ? cluster_.device.compute_rate_while_communicating : 1.0;
   }
   void plan_compute_end(std::uint32_t seat, std::uint32_t index);
+  void take_faults();
+  [[nodiscard]] double speed_of(std::uint32_t seat) const;
+  [[nodiscard]] double noise_of(std::uint32_t seat, std::uint32_t op) const;
   void change_resident(std::uint32_t seat, int by);
   void end_collective(std::uint32_t owner);
   std::uint32_t begin_transfer(End sender, End receiver, Bytes bytes, bool eager, bool receiver_waits);
@@ -207,6 +218,7 @@ void Replay::take_seats() {
   }
   for (const RankSpeed& speed : schedule_.speeds)
     seats_[cast_.seat_of[speed.rank.value()]].speed = speed.factor;
+  take_faults();
   segment_starts_.resize(segments);
   ended_.resize(spans);
   waits_.reserve(spans);
@@ -429,14 +441,50 @@ void Replay::end_op(std::uint32_t seat, std::uint32_t index) {
 void Replay::begin(std::uint32_t seat, std::uint32_t index, const Compute&) {
   Stream& state = stream(seat, index);
   const WorkCost& cost = compiled_.works[program(seat).ops[running_op(seat, index)].work.value()];
-  state.work_left = (cost.device * seats_[seat].speed).si();
+  state.work_left = (cost.device * (speed_of(seat) * noise_of(seat, running_op(seat, index)))).si();
   state.updated = network_.now().si();
   plan_compute_end(seat, index);
 }
 
+// Factor on compute time, with faults that have begun.
+double Replay::speed_of(std::uint32_t seat) const {
+  double factor = seats_[seat].speed;
+  for (const LateSlowdown& late : seats_[seat].late)
+    if (network_.now() >= late.at) factor *= late.factor;
+  return factor;
+}
+
+double Replay::noise_of(std::uint32_t seat, std::uint32_t op) const {
+  if (cluster_.noise.none()) return 1;
+  const std::uint64_t bits = mix(mix(cluster_.seed, seats_[seat].rank.value()), op);
+  const double uniform = (static_cast<double>(bits >> 11) + 1) * 0x1p-53;  // in (0, 1]
+  return 1 - cluster_.noise.compute * std::log(uniform);                    // exponential, by inversion
+}
+
+// What is slow or changes on the cluster.
+void Replay::take_faults() {
+  const auto rank_on = [&](const std::string& name) -> std::optional<std::size_t> {
+    for (std::size_t rank = 0; rank < cluster_.placement.size(); ++rank)
+      if (cluster_.topology.vertex(cluster_.topology.accelerators()[cluster_.placement[rank].value()]).name == name) return rank;
+    return std::nullopt;
+  };
+  for (const Fault& fault : cluster_.faults) {
+    if (fault.part == Fault::Part::Accelerator) {
+      const std::optional<std::size_t> rank = rank_on(fault.name);
+      if (!rank || fault.down) continue;
+      Seat& seat = seats_[cast_.seat_of[*rank]];
+      if (fault.at) seat.late.push_back({*fault.at, fault.slowdown});
+      else seat.speed *= fault.slowdown;
+    } else if (fault.at) {
+      for (const LinkId link : links_of(cluster_.topology, fault))
+        network_.change(*fault.at, link, cluster_.topology.link(link).bandwidth * fault.bandwidth);
+    }
+  }
+}
+
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
   const ProgramOp& op = program(seat).ops[running_op(seat, index)];
-  const Seconds issuing = compiled_.works[op.work.value()].host_bound(seats_[seat].speed);
+  const Seconds issuing = compiled_.works[op.work.value()].host_bound(speed_of(seat));
   const Seconds host_bound = segment_start(seat, op.segment) + op.arrival + issuing - network_.now();
   at_op_end(seat, index, std::max(Seconds(stream(seat, index).work_left / compute_rate(seat)), host_bound));
 }

@@ -4,6 +4,7 @@
 #include <simgrid/kernel/Timer.hpp>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "sim/core/error.hpp"
 
@@ -38,6 +39,11 @@ void NativeNetwork::delay(Seconds duration, Token token) {
   at(simgrid::s4u::Engine::get_clock() + duration.si(), [this, token] { listener_->on_done(token); });
 }
 
+void NativeNetwork::change(Seconds, LinkId, BytesPerSecond) {
+  throw std::invalid_argument("SimGrid's native network is not asked about faults that begin later; leave out --network "
+                              "native, or the fault's \"at\"");
+}
+
 void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) {
   if (uses.empty() || bytes.si() <= 0) return delay(latency, token);
   ++transfers_;
@@ -51,7 +57,9 @@ void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds
   Flow& flow = flows_[slot];
   flow.links.clear();
   for (const LinkUse& use : uses) {
-    SYNCLINE_CHECK(use.coefficient == 1.0, "SimGrid's network carries plain flows only; expand collectives in full");
+    if (use.coefficient != 1.0)
+      throw std::invalid_argument("SimGrid's native network carries plain flows only, and traffic is sprayed over several "
+                                  "paths; choose routing d-mod-k or ecmp");
     flow.links.push_back(use.link.value());
   }
   flow.bytes = bytes;

@@ -21,8 +21,10 @@ class NativeNetwork : public Network, private Session::Hooks {
 
   [[nodiscard]] Seconds now() const override { return Seconds(session_.clock()); }
   void delay(Seconds duration, Token token) override;
-  /// @throws std::logic_error on a coefficient other than 1
+  /// @throws std::invalid_argument on a coefficient other than 1
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override;
+  /// @throws std::invalid_argument: links that change are the fluid network's
+  void change(Seconds date, LinkId link, BytesPerSecond bandwidth) override;
   void run(NetworkListener& listener) override;
   [[nodiscard]] std::vector<Bytes> carried() const override { return carried_; }
   [[nodiscard]] std::uint64_t event_count() const override { return events_; }

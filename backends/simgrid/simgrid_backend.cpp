@@ -22,6 +22,9 @@ class SimgridBackend : public Backend {
     if (options.fold && options.detail != Detail::Aggregate)
       throw std::invalid_argument(
           "full detail plays every transfer of every rank and cannot be folded; ask for aggregate detail");
+    if (options.fold && !(cluster.faults.empty() && cluster.noise.none()))
+      throw std::invalid_argument("faults and noise make ranks of a role differ, so that none can stand for the others; leave "
+                                  "out --fold, or faults and noise");
     const Cast cast = options.fold ? one_a_role(schedule) : everybody(schedule);
     const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
     std::unique_ptr<Network> network;

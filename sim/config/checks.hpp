@@ -12,6 +12,9 @@
 
 namespace syncline {
 
+/// That the parts that faults name are there, and that the others can still reach each other.
+void check_faults(const Scenario& scenario, const TopologySpec& topology, const ConfigNode& root, ConfigErrors& errors);
+
 /// @param root    the file, for places
 /// @param prefix  path of the block in it: "model." in a scenario, "" in a file of its own
 void check_model(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,

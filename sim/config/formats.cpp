@@ -162,6 +162,7 @@ Fields fields_of(Scenario& scenario) {
     add({optional("topology", scenario.textbook->topology), required("pipeline", *scenario.textbook)});
   else
     add(training_fields(scenario));
+  add(fault_fields(scenario));
   add({optional_block("run", {{"detail", false, kept_word_codec(scenario.detail, {"aggregate", "full"})},
                               optional("seed", scenario.seed),
                               printed_if(scenario.fold, optional("fold", scenario.fold))}),

@@ -113,6 +113,11 @@ Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& err
     finish_textbook(*scenario.textbook, root, errors);
   else
     finish_training(scenario, root, errors);
+  const bool plain = scenario.textbook && !scenario.textbook->topology;
+  if (plain && !scenario.faults.empty())
+    errors.add(place_of(root, "faults"), "\"faults\" are of a topology's parts, and there is none; add topology");
+  else if (!plain)
+    check_faults(scenario, scenario.textbook ? *scenario.textbook->topology : scenario.topology, root, errors);
   errors.throw_if_any();
   scenario.hash = fnv1a(show_scenario(scenario) + (scenario.given ? scenario.given->text : ""));
   return scenario;

@@ -50,14 +50,28 @@ void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency
   else enter(id);
 }
 
+void Fluid::change(Seconds date, LinkId link, BytesPerSecond capacity) {
+  SYNCLINE_CHECK(date.si() >= now_ && capacity.si() > 0, "a change in the past, or to no bandwidth");
+  const auto later = [](const Change& a, const Change& b) { return a.date > b.date; };
+  const Change one{date.si(), capacity.si(), link.value()};
+  changes_.insert(std::lower_bound(changes_.begin(), changes_.end(), one, later), one);
+}
+
+// Changes alone are no events: nothing waits for them.
 std::optional<Seconds> Fluid::next_event() {
   solve();
   if (heap_.empty()) return std::nullopt;
-  return Seconds(std::max(now_, heap_.first_date()));
+  double next = heap_.first_date();
+  if (!changes_.empty()) next = std::min(next, changes_.back().date);
+  return Seconds(std::max(now_, next));
 }
 
 void Fluid::advance_to(Seconds date, std::vector<Token>& ended) {
   now_ = date.si();
+  for (; !changes_.empty() && changes_.back().date <= now_; changes_.pop_back()) {
+    links_[changes_.back().link].capacity = changes_.back().capacity;
+    touch(changes_.back().link);
+  }
   ended_.clear();
   while (!heap_.empty() && heap_.first_date() <= now_ + SameTime) {
     const std::uint32_t id = heap_.first_item();

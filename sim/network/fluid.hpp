@@ -28,6 +28,9 @@ class Fluid {
   /// Waits `latency` ≥ 0, then progresses by `bytes` ≥ 0 over `uses`. A link may stand in `uses` once only.
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token);
 
+  /// From `date` on, not before now, the link has that capacity, above 0.
+  void change(Seconds date, LinkId link, BytesPerSecond capacity);
+
   /// Date of the next event; none when nothing is under way.
   [[nodiscard]] std::optional<Seconds> next_event();
   /// Moves the clock to `date`, not after next_event(), and appends to `ended` the tokens of everything that ends
@@ -91,7 +94,13 @@ class Fluid {
   double share_of(Link& link);
   void set_rate(std::uint32_t activity, double rate);
 
+  struct Change {
+    double date, capacity;
+    std::uint32_t link;
+  };
+
   double now_ = 0;
+  std::vector<Change> changes_;  // still to come, the next one last
   std::vector<Link> links_;
   std::vector<Activity> activities_;
   std::vector<std::uint32_t> free_activities_;
@@ -117,6 +126,7 @@ class FluidBacked : public Network {
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
     fluid_.transfer(uses, bytes, latency, token);
   }
+  void change(Seconds date, LinkId link, BytesPerSecond bandwidth) override { fluid_.change(date, link, bandwidth); }
   [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
   [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
   [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }

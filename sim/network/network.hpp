@@ -31,6 +31,9 @@ class Network {
   /// on_done(token) after `latency`, then `bytes` of progress at a max-min fair rate over `uses`. With no uses or no
   /// bytes: after the latency.
   virtual void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) = 0;
+  /// From `date` on the link has that bandwidth, above 0; before run() only.
+  /// @throws std::invalid_argument where links cannot change
+  virtual void change(Seconds date, LinkId link, BytesPerSecond bandwidth) = 0;
   virtual void run(NetworkListener& listener) = 0;
   /// Bytes that each link carried, by LinkId.
   [[nodiscard]] virtual std::vector<Bytes> carried() const = 0;

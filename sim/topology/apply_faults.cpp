@@ -170,12 +170,12 @@ std::vector<AcceleratorId> accelerators_down(const Topology& topology, std::span
   return down;
 }
 
-void apply_faults(Topology& topology, std::span<const Fault> faults, std::optional<Seconds> at) {
+void apply_faults(Topology& topology, std::span<const Fault> faults) {
   std::vector<bool> usable(topology.links().size(), true);
   bool broken = false;
   for (const Fault& fault : faults) {
     const std::vector<LinkId> links = links_of(topology, fault);  // its name is checked whenever it happens
-    if (fault.at && (!at || *fault.at > *at)) continue;
+    if (fault.at) continue;
     if (fault.part == Fault::Part::Accelerator && !fault.down) continue;  // slow: no affair of the network
     for (const LinkId link : links) {
       if (fault.down) usable[link.value()] = false;

@@ -19,8 +19,8 @@ namespace syncline {
 
 /// Degrades the links of the faults given, and routes round those that are down: a route that is whole stays what it was;
 /// else traffic goes by a path of fewest links among those left (of equal ones by a hash of the flow), and sprayed traffic
-/// is split over all of these. When `at` is asked for, what holds from that time on counts, else what holds from the start.
+/// is split over all of these. Only what holds from the start counts.
 /// @throws std::invalid_argument on a part that is not there, or when accelerators that are not down cannot reach each other
-void apply_faults(Topology& topology, std::span<const Fault> faults, std::optional<Seconds> at = std::nullopt);
+void apply_faults(Topology& topology, std::span<const Fault> faults);
 
 }  // namespace syncline

@@ -15,20 +15,17 @@ struct Fault {
   enum class Part { Link, Nic, Switch, Accelerator };
   Part part = Part::Link;
   std::string name;
-  bool down = false;            // no traffic crosses it; no work runs on it
+  bool down = false;            // from the start: no traffic crosses it; no work runs on it
   double bandwidth = 1.0;       // share of its links' bandwidth that is left, in (0, 1]; not of accelerators
   double slowdown = 1.0;        // accelerators: time of their compute is multiplied by this
-  std::optional<Seconds> at;    // none: from the start
-  Seconds reroute;              // with `at` and `down`: what was under way over it stands still for so long, then goes on
-                                // by another way, as does what starts after
+  std::optional<Seconds> at;    // none: from the start. A compute op that began before goes on at its old pace
 };
 
-/// Random unevenness: each op's time is multiplied by a factor of its own, lognormal with mean 1 and this coefficient of
-/// variation; 0: none. Drawn from (seed, rank, op), so that nothing else of a run changes the draw.
+/// Random unevenness: every compute op takes longer by a share of its time that is drawn from an exponential
+/// distribution with mean `compute`; 0: none. Drawn from (seed, rank, op), so that nothing else of a run changes the draw.
 struct Noise {
-  double compute = 0;   // of compute ops
-  double latency = 0;   // of the latency of transfers and collectives
-  [[nodiscard]] bool none() const { return compute == 0 && latency == 0; }
+  double compute = 0;
+  [[nodiscard]] bool none() const { return compute == 0; }
 };
 
 }  // namespace syncline

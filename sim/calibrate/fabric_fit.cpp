@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/calibrate/measured_collectives.hpp"
 #include "sim/core/random.hpp"
 #include "sim/core/units.hpp"
 
@@ -315,13 +316,7 @@ double cell_number(const CsvTable& table, std::size_t row, std::string_view colu
 // --- rows ---
 
 std::vector<FabricRow> fabric_rows(const NcclLog& log) {
-  if (const int single = single_rank_runs(log); single > 0) {
-    const auto run = std::ranges::find(log.runs, 1, &NcclRun::ranks);
-    throw InputError({{log.file, run->line, 0, ""},
-                      fmt::format("{} separate run{} of 1 rank: nothing was communicated, so no cost can be taken from them; "
-                                  "build nccl-tests with MPI=1, or give one process all GPUs with -g",
-                                  single, single == 1 ? "" : "s")});
-  }
+  refuse_single_ranks(log);
   std::vector<FabricRow> rows;
   for (const NcclRun& run : log.runs) {
     if (!modelled(run.op) || run.ranks < 2 || run.per_node == 0) continue;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,18 @@ int ranks_of(const std::string& file) {
   return scenario.textbook ? 1 : scenario.job.ranks();
 }
 
+// Sweeps lie beside the scenarios that they are of; tests/sweep reads those.
+bool is_sweep(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);)
+    if (line.starts_with("scenario:")) return true;
+  return false;
+}
+
 std::vector<std::string> all_scenarios() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(Scenarios))
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+    if (entry.path().extension() == ".yaml" && !is_sweep(entry.path())) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   return files;
 }

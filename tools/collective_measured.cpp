@@ -86,8 +86,8 @@ MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::
                     one_node ? 1 : static_cast<int>(number(table, r, "nodes")), Bytes(number(table, r, "size_bytes")),
                     Seconds(number(table, r, "time_us") * 1e-6), {}, {},
                     system == nullptr ? calibrate::Packing::AsMeasured : system->packing};
-    if (system == nullptr)
-      ++left_out[fmt::format("{}: no topology of the catalogue", table.at(r, "gpu"))];
+    if (system == nullptr || !system->leave_out.empty())
+      ++left_out[fmt::format("{}: {}", table.at(r, "gpu"), system == nullptr ? "no topology of the catalogue" : system->leave_out)];
     else if (!calibrate::collective_of(op) || row.ranks < 2 || row.size <= Bytes(0) || row.measured <= Seconds(0))
       ++left_out["no collective among two ranks or more"];
     else

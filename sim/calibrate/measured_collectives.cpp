@@ -19,13 +19,14 @@ class SystemReader {
     if (node.kind != ConfigNode::Kind::Map) return fail(node.mark, "expected a map with \"topology\" and \"when\""), system;
     for (const ConfigEntry& entry : node.entries) {
       if (entry.key == "topology") system.topology = text_of(entry);
+      else if (entry.key == "leave-out") system.leave_out = text_of(entry);
       else if (entry.key == "because") static_cast<void>(text_of(entry));
       else if (entry.key == "fill-nodes")
         system.packing = text_of(entry) == "true" ? Packing::FillNodes : Packing::AsMeasured;
       else if (entry.key == "when") conditions(entry, system);
-      else fail(entry.mark, unknown_name("key", entry.key, {"topology", "when", "fill-nodes", "because"}));
+      else fail(entry.mark, unknown_name("key", entry.key, {"topology", "leave-out", "when", "fill-nodes", "because"}));
     }
-    if (system.topology.empty()) fail(node.mark, "lacks \"topology\"");
+    if (system.topology.empty() == system.leave_out.empty()) fail(node.mark, "expected \"topology\" or \"leave-out\"");
     return system;
   }
   void fail(const ConfigMark& mark, std::string message) { errors_.add(mark.place(), std::move(message)); }

@@ -4,6 +4,8 @@
 //     - topology: polaris
 //       when: {gpu: "A100-40GB", inter_network: Slingshot}   # columns of the table: regular expressions, case aside
 //       fill-nodes: true    # ranks fill the topology's nodes, whatever the rows call a node
+//     - leave-out: the network is not stated                 # in place of `topology`: why such rows are not predicted
+//       when: {inter_network: "not stated"}
 #pragma once
 
 #include <optional>
@@ -17,7 +19,8 @@
 namespace syncline::calibrate {
 
 struct MeasuredSystem {
-  std::string topology;  // name in the catalogue
+  std::string topology;   // name in the catalogue; empty:
+  std::string leave_out;  // why such rows are not predicted
   std::vector<std::pair<std::string, std::regex>> when;  // column and what it must hold; all of them
   Packing packing = Packing::AsMeasured;
 };

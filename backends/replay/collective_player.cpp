@@ -39,7 +39,8 @@ CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& clus
       network_(network),
       book_(folded),
       paths_(cluster),
-      sum_(cluster.topology.links().size()) {}
+      sum_(cluster.topology.links().size()),
+      waits_(cluster.topology.links().size()) {}
 
 // --- what is known of groups and of what they run
 // ------------------------------------------------------------------
@@ -309,20 +310,44 @@ CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& coll
       if (r == 0) rounds.paths.emplace_back();
       RoundPath& path = rounds.paths.back().emplace_back();
       for (const Flow& flow : (*rounds.tracks)[t][r].flows) path.largest_flow = std::max(path.largest_flow, flow.share);
-      Seconds longest;
       for (std::size_t s = 0; s < plans.size(); ++s) {
         const std::span<const RankId> members = members_of(collective, part.group->siblings[s]);
         for (const Flow& flow : (*plans[s].tracks)[t][r].flows) {
           scratch_.clear();
-          longest = std::max(longest, paths_.append(members[flow.from], members[flow.to], scratch_));
+          const Seconds latency = paths_.append(members[flow.from], members[flow.to], scratch_);
           sum_.add(scratch_, flow.share / path.largest_flow);
+          waits_.add(scratch_, flow.share / path.largest_flow * latency.si());
         }
       }
       path.bundle.uses = sum_.take();
-      path.latency = longest * static_cast<double>((*rounds.tracks)[t][r].repeat);
+      path.repeat = (*rounds.tracks)[t][r].repeat;
+      path.costs = round_costs(path, waits_.take());
     }
   }
   return rounds;
+}
+
+// Without latency anywhere there are no waits.
+std::vector<HopCost> CollectivePlayer::round_costs(const RoundPath& path, const std::vector<LinkUse>& waits) const {
+  std::vector<HopCost> all;
+  auto wait = waits.begin();
+  for (const LinkUse& use : path.bundle.uses) {
+    const bool waited = wait != waits.end() && wait->link == use.link;
+    const double latency = waited ? (wait++)->coefficient / use.coefficient : 0;
+    all.push_back({Seconds(latency), use.coefficient * path.largest_flow / paths_.topology().link(use.link).bandwidth.si()});
+  }
+  std::ranges::sort(all, std::greater<>());
+  std::vector<HopCost> costs;
+  for (const HopCost& cost : all)
+    if (costs.empty() || cost.seconds_per_byte > costs.back().seconds_per_byte) costs.push_back(cost);
+  return costs;
+}
+
+Seconds CollectivePlayer::RoundPath::latency(Bytes bytes) const {
+  Seconds longest;
+  for (const HopCost& cost : costs)
+    longest = std::max(longest, cost.latency * repeat + Seconds(bytes.si() * cost.seconds_per_byte));
+  return costs.empty() ? longest : longest - Seconds(bytes.si() * costs.back().seconds_per_byte);
 }
 
 void CollectivePlayer::add_rounds(const Collective& collective, Part& part) {
@@ -610,7 +635,7 @@ void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::s
     const RoundPath& path = part.rounds->paths[track][at.round];
     at.outstanding = 1;
     at.repeated = round.repeat;
-    return move(path.bundle, bytes * path.largest_flow, path.latency, slot, step);
+    return move(path.bundle, bytes * path.largest_flow, path.latency(bytes), slot, step);
   }
   ++at.repeated;
   at.outstanding = round.flows.size();

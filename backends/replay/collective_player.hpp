@@ -80,7 +80,14 @@ class CollectivePlayer {
   struct RoundPath {
     Bundle bundle;            // of all siblings, per byte that its largest flow moves
     double largest_flow = 0;  // share of S
-    Seconds latency;          // of all its repeats
+    int repeat = 1;
+    /// The different ones of its links, with no other traffic: mean latency of what crosses it, per byte of S. None is less
+    /// than another in both.
+    std::vector<HopCost> costs{};
+
+    /// What comes before its bytes at the pace of the fullest link, for so much of S. Links of flows that have far to go
+    /// begin late, but only the last to be done counts.
+    [[nodiscard]] Seconds latency(Bytes bytes) const;
   };
   struct Rounds {
     std::shared_ptr<const std::vector<Track>> tracks;
@@ -175,6 +182,7 @@ class CollectivePlayer {
   void add_rounds(const Collective& collective, Part& part);
   void add_flows(const Collective& collective, Part& part);
   Rounds& rounds_of_group(const Collective& collective, const Part& part);
+  [[nodiscard]] std::vector<HopCost> round_costs(const RoundPath& path, const std::vector<LinkUse>& waits) const;
   [[nodiscard]] Rounds look_up_rounds(const Collective& collective, const Part& part);
   void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
   Lanes& lanes_of(const Collective& collective, const Part& part);
@@ -204,7 +212,7 @@ class CollectivePlayer {
   Network& network_;
   BundleBook* book_;
   PathFinder paths_;
-  BundleSum sum_;
+  BundleSum sum_, waits_;
   std::map<std::uint64_t, std::unique_ptr<Group>> groups_;
   std::map<ChoiceKey, CollectiveChoice> choices_;
   Bytes bytes_sent_;

@@ -20,7 +20,13 @@ void begin(int* rank, int* size) {
   MPI_Comm_size(MPI_COMM_WORLD, size);
 }
 
-void end() { MPI_Finalize(); }
+void end() {
+  MPI_Finalize();
+}
+
+void abort(int code) {
+  MPI_Abort(MPI_COMM_WORLD, code);
+}
 
 void send(int to, int tag, const void* data, std::size_t size) {
   MPI_Send(data, static_cast<int>(size), MPI_BYTE, to, tag, MPI_COMM_WORLD);
@@ -41,9 +47,11 @@ bool look(int tag, int* from, std::size_t* size) {
   return true;
 }
 
-constexpr MpiPlugin Plugin{library, begin, end, send, receive, look};
+constexpr MpiPlugin Plugin{library, begin, end, abort, send, receive, look};
 
 }  // namespace
 }  // namespace syncline
 
-extern "C" const syncline::MpiPlugin* syncline_mpi_plugin() { return &syncline::Plugin; }
+extern "C" const syncline::MpiPlugin* syncline_mpi_plugin() {
+  return &syncline::Plugin;
+}

@@ -1,5 +1,6 @@
-// What the program needs of MPI, as functions of a plugin that is loaded when a sweep runs as an MPI job. Not linked:
-// libsimgrid has an MPI of its own under the same names (SMPI), and no other command waits for MPI to load.
+// What the program needs of MPI, as functions of a plugin that is loaded when a sweep runs as an MPI job. Not
+// linked: libsimgrid has an MPI of its own under the same names (SMPI), and no other command waits for MPI to
+// load.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,10 @@
 namespace syncline {
 
 struct MpiPlugin {
-  const char* (*library)();                    // name and version; before begin(), too
+  const char* (*library)();  // name and version; before begin(), too
   void (*begin)(int* rank, int* size);
-  void (*end)();
+  void (*end)();            // waits for all ranks
+  void (*abort)(int code);  // ends all ranks, this one too; the launcher's exit code
   void (*send)(int to, int tag, const void* data, std::size_t size);
   void (*receive)(int from, int tag, void* data, std::size_t size);
   /// Whether a message of any rank is there; then whose, and how long.

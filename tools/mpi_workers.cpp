@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -20,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int ItemTag = 1;                            // rank 0 to a worker: an item, or GoHome
-constexpr int AnswerTag = 2;                          // a worker to rank 0: a kind, then text
+constexpr int ItemTag = 1;    // rank 0 to a worker: an item, or GoHome
+constexpr int AnswerTag = 2;  // a worker to rank 0: a kind, then text
 constexpr std::uint64_t GoHome = ~std::uint64_t{0};
 enum Kind : char { Ready = 'r', Done = 'd', Late = 't', Ended = 'e', Alive = 'a' };
 
@@ -29,7 +30,8 @@ constexpr std::chrono::milliseconds BetweenSigns{1000};  // of life, from a work
 constexpr std::chrono::seconds Silence{30};              // after which a worker is taken for lost
 constexpr std::chrono::microseconds BetweenLooks{200};   // of rank 0, which leaves the processor to others
 
-/// The plugin: beside the program, or where it is installed; null without one, and where its MPI is not there.
+/// The plugin: beside the program, or where it is installed; null without one, and where its MPI is not
+/// there.
 const MpiPlugin* load_plugin() {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -38,12 +40,15 @@ const MpiPlugin* load_plugin() {
     // Its own symbols first: libsimgrid, which is in this program, has an MPI of the same names.
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     if (library == nullptr) continue;
-    if (void* const entry = dlsym(library, MpiPluginEntry)) return reinterpret_cast<MpiPluginFunction>(entry)();
+    if (void* const entry = dlsym(library, MpiPluginEntry))
+      return reinterpret_cast<MpiPluginFunction>(entry)();
   }
   return nullptr;
 }
 
-void send_item(const MpiPlugin& mpi, int to, std::uint64_t item) { mpi.send(to, ItemTag, &item, sizeof item); }
+void send_item(const MpiPlugin& mpi, int to, std::uint64_t item) {
+  mpi.send(to, ItemTag, &item, sizeof item);
+}
 
 void answer(const MpiPlugin& mpi, Kind kind, const std::string& text) {
   const std::string message = static_cast<char>(kind) + text;
@@ -81,9 +86,14 @@ std::string machine() {
 /// What rank 0 knows of the others.
 class Desk {
  public:
-  Desk(const MpiPlugin& mpi, const std::vector<std::size_t>& numbers, const WorkerCalls& calls, std::string task,
-       std::vector<bool>& at_work)
-      : mpi_(mpi), numbers_(numbers), calls_(calls), task_(std::move(task)), at_work_(at_work), workers_(at_work.size()) {
+  Desk(const MpiPlugin& mpi, const std::vector<std::size_t>& numbers, const WorkerCalls& calls,
+       std::string task, std::vector<bool>& at_work)
+      : mpi_(mpi),
+        numbers_(numbers),
+        calls_(calls),
+        task_(std::move(task)),
+        at_work_(at_work),
+        workers_(at_work.size()) {
     for (Worker& worker : workers_) worker.heard = Clock::now();
   }
 
@@ -117,10 +127,11 @@ class Desk {
     Worker& worker = workers_[rank];
     worker.heard = Clock::now();
     if (message.kind == Alive) return;
-    if (!at_work_[rank]) return send_item(mpi_, message.from, GoHome);  // taken for lost, and back: its item is written off
+    if (!at_work_[rank])
+      return send_item(mpi_, message.from, GoHome);  // taken for lost, and back: its item is written off
     if (message.kind == Ready && message.text != task_)
-      throw EnvironmentError(fmt::format("rank {} of the MPI job reads other files than rank 0 on {}: {}", message.from,
-                                         machine(), message.text));
+      throw EnvironmentError(fmt::format("rank {} of the MPI job reads other files than rank 0 on {}: {}",
+                                         message.from, machine(), message.text));
     if (worker.item) settle(*worker.item, message);
     give_next(message.from);
   }
@@ -149,7 +160,8 @@ class Desk {
       if (!at_work_[rank] || Clock::now() - worker.heard < Silence) continue;
       at_work_[rank] = false;
       lost_ = true;
-      if (worker.item) calls_.lost(*worker.item, false, fmt::format("its MPI rank, {}, falling silent", rank));
+      if (worker.item)
+        calls_.lost(*worker.item, false, fmt::format("its MPI rank, {}, falling silent", rank));
     }
   }
 
@@ -181,8 +193,9 @@ std::string mpi_library() {
 
 MpiJob::MpiJob() : mpi_(load_plugin()) {
   if (mpi_ == nullptr)
-    throw EnvironmentError("this is one process of an MPI job, but the program has no MPI; install it (Debian: "
-                           "libopenmpi-dev openmpi-bin) and build again, or start it without mpirun");
+    throw EnvironmentError(
+        "this is one process of an MPI job, but the program has no MPI; install it (Debian: "
+        "libopenmpi-dev openmpi-bin) and build again, or start it without mpirun");
   mpi_->begin(&rank_, &size_);
   if (rank_ == 0) at_work_.assign(static_cast<std::size_t>(size_), true);
 }
@@ -190,18 +203,24 @@ MpiJob::MpiJob() : mpi_(load_plugin()) {
 MpiJob::~MpiJob() {
   for (int rank = 1; rank_ == 0 && rank < size_; ++rank)
     if (at_work_[static_cast<std::size_t>(rank)]) send_item(*mpi_, rank, GoHome);
-  if (!some_lost_) mpi_->end();  // which waits for all, the dead as well
+  if (some_lost_) {
+    std::fflush(nullptr);  // everything is written; end() would wait for the dead
+    mpi_->abort(1);
+  }
+  mpi_->end();
 }
 
-void MpiJob::work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options, const WorkerCalls& calls,
-                          const std::string& task) {
+void MpiJob::work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options,
+                          const WorkerCalls& calls, const std::string& task) {
   Desk desk(*mpi_, numbers, calls, task, at_work_);
   some_lost_ = desk.run();
   const std::size_t first = desk.next();  // of those that nobody was left for
   syncline::work_through(numbers.size() - first, options,
                          {[&](std::size_t item) { return calls.work(first + item); },
                           [&](std::size_t item, const std::string& line) { calls.done(first + item, line); },
-                          [&](std::size_t item, bool out_of_time, const std::string& how) { calls.lost(first + item, out_of_time, how); }});
+                          [&](std::size_t item, bool out_of_time, const std::string& how) {
+                            calls.lost(first + item, out_of_time, how);
+                          }});
 }
 
 void MpiJob::serve(const WorkerOptions& options, const WorkerCalls& calls, const std::string& task) {

@@ -1,5 +1,6 @@
-// Work on many independent items in the processes of an MPI job, on one machine or several: rank 0 hands items out
-// and takes the answers, the others work, each in a process of its own, so that an item that crashes costs itself alone.
+// Work on many independent items in the processes of an MPI job, on one machine or several: rank 0 hands
+// items out and takes the answers, the others work, each in a process of its own, so that an item that
+// crashes costs itself alone.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +39,14 @@ class MpiJob {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// On rank 0: every item once. A rank that falls silent is given no more; when all are gone, this process works.
-  /// @param numbers  of the items, as serve() gives them to its work; `calls` count from 0 as those of work_through() do
+  /// On rank 0: every item once. A rank that falls silent is given no more; when all are gone, this process
+  /// works.
+  /// @param numbers  of the items, as serve() gives them to its work; `calls` count from 0 as those of
+  /// work_through() do
   /// @param task     what the ranks work on; the same on all of them
   /// @throws EnvironmentError when a rank has another task: it reads other files
-  void work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options, const WorkerCalls& calls, const std::string& task);
+  void work_through(const std::vector<std::size_t>& numbers, const WorkerOptions& options,
+                    const WorkerCalls& calls, const std::string& task);
 
   /// On the other ranks: works until rank 0 has no more. `calls.done` and `calls.lost` are not used.
   void serve(const WorkerOptions& options, const WorkerCalls& calls, const std::string& task);

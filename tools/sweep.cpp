@@ -72,7 +72,8 @@ class OrderedRows {
   std::size_t next_ = 0;
 };
 
-std::string front_table(const sweep::Sweep& sweep, const std::vector<Row>& rows, const std::vector<std::string>& metrics) {
+std::string front_table(const sweep::Sweep& sweep, const std::vector<Row>& rows,
+                        const std::vector<std::string>& metrics) {
   std::vector<std::string> head{"point"};
   for (const sweep::Path& path : paths_of(sweep)) head.push_back(path.path);
   std::string alignment = "r" + std::string(head.size() - 1, 'l') + std::string(metrics.size(), 'r');
@@ -88,13 +89,16 @@ std::string front_table(const sweep::Sweep& sweep, const std::vector<Row>& rows,
     table.push_back(std::move(cells));
   }
   if (table.size() == 1) return fmt::format("no point has all of {}\n", fmt::join(metrics, ", "));
-  return fmt::format("points that no other beats in {}:\n{}", fmt::join(metrics, " and "), aligned(std::move(table), alignment));
+  return fmt::format("points that no other beats in {}:\n{}", fmt::join(metrics, " and "),
+                     aligned(std::move(table), alignment));
 }
 
 class SweepCommand : public Subcommand {
  public:
   std::string name() const override { return "sweep"; }
-  std::string summary() const override { return "Simulate a scenario with many values: a row of CSV each, a plot of all"; }
+  std::string summary() const override {
+    return "Simulate a scenario with many values: a row of CSV each, a plot of all";
+  }
   std::string example() const override {
     return "  syncline sweep scenarios/sweeps/oversubscription.yaml --output rows.csv --plot rows.svg\n"
            "  syncline sweep scenarios/sweeps/oversubscription.yaml --output rows.csv --resume\n"
@@ -105,17 +109,27 @@ class SweepCommand : public Subcommand {
   void add_options(CLI::App& app) override {
     app.add_option("sweep", file_, "What is swept")->required()->type_name("FILE.yaml");
     add_set_option(app, assignments_, "batch.global=64");
-    CLI::Option* output = app.add_option("--output", output_, "Write the rows here, and each as soon as it is done into "
-                                                              "FILE.csv.journal (default: rows on standard output)")
+    CLI::Option* output = app.add_option("--output", output_,
+                                         "Write the rows here, and each as soon as it is done into "
+                                         "FILE.csv.journal (default: rows on standard output)")
                               ->type_name("FILE.csv");
     app.add_flag("--resume", resume_, "Go on with the rows of FILE.csv.journal")->needs(output);
-    app.add_option("--jobs", jobs_, "Processes (default: as many as there are processors)")->check(CLI::Range(1, 1024));
-    app.add_option("--time-limit", limit_, "Processor time of a point in seconds")->capture_default_str()->check(CLI::Range(1, 1000000));
+    app.add_option("--jobs", jobs_, "Processes (default: as many as there are processors)")
+        ->check(CLI::Range(1, 1024));
+    app.add_option("--time-limit", limit_, "Processor time of a point in seconds")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1000000));
     CLI::Option* plot = app.add_option("--plot", plot_, "Draw the rows")->type_name("FILE.svg");
-    app.add_option("--kind", request_.kind, "bars, lines, heat or pareto (default: the file's, else bars)")->needs(plot);
-    app.add_option("--x", request_.x, "Along x: a path; of pareto a metric (default: the first)")->type_name("PATH")->needs(plot);
-    app.add_option("--y", request_.y, "Along y, or as colour of a heat map (default: the first metric)")->type_name("METRIC")->needs(plot);
-    app.add_option("--group", request_.group, "As colours of bars and lines, as rows of a heat map (default: the next path)")
+    app.add_option("--kind", request_.kind, "bars, lines, heat or pareto (default: the file's, else bars)")
+        ->needs(plot);
+    app.add_option("--x", request_.x, "Along x: a path; of pareto a metric (default: the first)")
+        ->type_name("PATH")
+        ->needs(plot);
+    app.add_option("--y", request_.y, "Along y, or as colour of a heat map (default: the first metric)")
+        ->type_name("METRIC")
+        ->needs(plot);
+    app.add_option("--group", request_.group,
+                   "As colours of bars and lines, as rows of a heat map (default: the next path)")
         ->type_name("PATH")
         ->needs(plot);
     app.add_option("--pareto", pareto_, "Print the points that no other beats in all of these metrics")
@@ -153,7 +167,8 @@ class SweepCommand : public Subcommand {
   ExitCode run_here(MpiJob* job) {
     const Task task = read_task();
     check_outputs(task.sweep);
-    const sweep::PlotRequest request = plot_.empty() ? sweep::PlotRequest{} : completed(task.sweep, wanted_plot(task.sweep));
+    const sweep::PlotRequest request =
+        plot_.empty() ? sweep::PlotRequest{} : completed(task.sweep, wanted_plot(task.sweep));
     const std::vector<Row> rows = rows_of(task, job);
     show(task.sweep, rows);
     if (!plot_.empty()) {
@@ -163,7 +178,8 @@ class SweepCommand : public Subcommand {
     const auto failed = std::ranges::count_if(rows, [](const Row& row) { return !row.error.empty(); });
     if (failed == 0) return Done;
     const auto first = std::ranges::find_if(rows, [](const Row& row) { return !row.error.empty(); });
-    spdlog::error("{} of {} points failed; the first is point {}: {}", failed, rows.size(), first->point + 1, first->error);
+    spdlog::error("{} of {} points failed; the first is point {}: {}", failed, rows.size(), first->point + 1,
+                  first->error);
     return CheckFailed;
   }
 
@@ -177,14 +193,19 @@ class SweepCommand : public Subcommand {
     } catch (const std::exception& error) {
       identity = error.what();
     }
-    job.serve(worker_options(), {[&](std::size_t point) { return sweep::csv_line(run_point(task->sweep, task->scenario, point)); }, {}, {}},
-              identity);
+    job.serve(
+        worker_options(),
+        {[&](std::size_t point) { return sweep::csv_line(run_point(task->sweep, task->scenario, point)); },
+         {},
+         {}},
+        identity);
     return Done;
   }
 
   static std::string text_of(const sweep::Identity& identity) {
     std::string text;
-    for (const auto& [name, value] : identity) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+    for (const auto& [name, value] : identity)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
     return text;
   }
 
@@ -192,17 +213,22 @@ class SweepCommand : public Subcommand {
     std::error_code ignored;
     for (const auto& [flag, file] : {std::pair{"--output", output_}, {"--plot", plot_}})
       for (const std::string& input : {file_, sweep.scenario_file})
-        if (!file.empty() && fs::equivalent(file, input, ignored)) refuse(flag, fmt::format("{} is the input; name another file", file));
-    if (!output_.empty() && output_ == plot_) refuse("--plot", fmt::format("{} is the output; name another file", plot_));
+        if (!file.empty() && fs::equivalent(file, input, ignored))
+          refuse(flag, fmt::format("{} is the input; name another file", file));
+    if (!output_.empty() && output_ == plot_)
+      refuse("--plot", fmt::format("{} is the output; name another file", plot_));
     const std::vector<std::string>& known = sweep.metrics;
     for (const std::string& metric : pareto_)
-      if (std::ranges::find(known, metric) == known.end()) refuse("--pareto", unknown_name("metric of the sweep", metric, known));
-    if (pareto_.size() == 1) refuse("--pareto", "a front is of two metrics or more, as in --pareto step-time,peak-memory");
+      if (std::ranges::find(known, metric) == known.end())
+        refuse("--pareto", unknown_name("metric of the sweep", metric, known));
+    if (pareto_.size() == 1)
+      refuse("--pareto", "a front is of two metrics or more, as in --pareto step-time,peak-memory");
   }
 
   sweep::PlotRequest wanted_plot(const sweep::Sweep& sweep) const {
     // The file's columns go with its kind.
-    sweep::PlotRequest wanted = request_.kind.empty() || request_.kind == sweep.plot.kind ? sweep.plot : sweep::PlotRequest{};
+    sweep::PlotRequest wanted =
+        request_.kind.empty() || request_.kind == sweep.plot.kind ? sweep.plot : sweep::PlotRequest{};
     const auto change = [](std::string& to, const std::string& given) {
       if (!given.empty()) to = given;
     };
@@ -221,7 +247,8 @@ class SweepCommand : public Subcommand {
 
   WorkerOptions worker_options() const {
     WorkerOptions options;
-    options.processes = jobs_ > 0 ? jobs_ : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.processes =
+        jobs_ > 0 ? jobs_ : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     options.limit = std::chrono::seconds(limit_);
     return options;
   }
@@ -230,7 +257,8 @@ class SweepCommand : public Subcommand {
   std::vector<Row> rows_of(const Task& task, MpiJob* job) const {
     std::optional<sweep::Journal> journal;
     if (!output_.empty())
-      journal.emplace(task.sweep, output_, task.identity, command(), resume_ ? sweep::Journal::Open::Resume : sweep::Journal::Open::Anew);
+      journal.emplace(task.sweep, output_, task.identity, command(),
+                      resume_ ? sweep::Journal::Open::Resume : sweep::Journal::Open::Anew);
     std::map<std::size_t, Row> rows, lost;
     if (journal) rows = journal->rows();
     std::optional<OrderedRows> printed;
@@ -256,9 +284,10 @@ class SweepCommand : public Subcommand {
           keep(std::move(*row), false);
         },
         [&](std::size_t item, bool out_of_time, const std::string& how) {
-          keep(sweep::failed_row(task.sweep, open[item],
-                                 out_of_time ? fmt::format("not done in {} s of processor time; raise --time-limit", limit_)
-                                             : "its process was lost: " + how),
+          keep(sweep::failed_row(
+                   task.sweep, open[item],
+                   out_of_time ? fmt::format("not done in {} s of processor time; raise --time-limit", limit_)
+                               : "its process was lost: " + how),
                true);
         }};
     if (job != nullptr)
@@ -275,7 +304,8 @@ class SweepCommand : public Subcommand {
     if (json_) fmt::print("{}\n", sweep::rows_json(sweep, rows, build::Version));
     if (!output_.empty()) spdlog::info("{} points written to {}", rows.size(), output_);
     // Beside rows or JSON on standard output the front is no result but a remark.
-    if (!pareto_.empty()) fmt::print(output_.empty() || json_ ? stderr : stdout, "{}", front_table(sweep, rows, pareto_));
+    if (!pareto_.empty())
+      fmt::print(output_.empty() || json_ ? stderr : stdout, "{}", front_table(sweep, rows, pareto_));
   }
 
   std::string file_, output_, plot_;
@@ -288,6 +318,8 @@ class SweepCommand : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_sweep() { return std::make_unique<SweepCommand>(); }
+std::unique_ptr<Subcommand> make_sweep() {
+  return std::make_unique<SweepCommand>();
+}
 
 }  // namespace syncline

@@ -14,7 +14,8 @@ namespace {
 
 void check_physics_holds(const RunSummary& summary) {
   for (const Check& check : summary.checks)
-    SYNCLINE_CHECK(check.violation.empty(), "the result breaks a physics check: " + check.name + ": " + check.violation);
+    SYNCLINE_CHECK(check.violation.empty(),
+                   "the result breaks a physics check: " + check.name + ": " + check.violation);
 }
 
 RunSummary simulate(const Question& question, bool timeline) {

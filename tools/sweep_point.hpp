@@ -9,6 +9,7 @@
 namespace syncline {
 
 /// What is wrong with the point, and a bug of ours in it, stands in the row's error.
-[[nodiscard]] sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario, std::size_t point);
+[[nodiscard]] sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario,
+                                   std::size_t point);
 
 }  // namespace syncline

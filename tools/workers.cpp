@@ -56,7 +56,8 @@ void limit_processor_time(std::chrono::seconds limit) {
 }
 
 /// The life of a worker.
-[[noreturn]] void labour(int channel, const std::function<std::string(std::size_t)>& work, std::chrono::seconds limit) {
+[[noreturn]] void labour(int channel, const std::function<std::string(std::size_t)>& work,
+                         std::chrono::seconds limit) {
   for (std::string line = read_line(channel); !line.empty(); line = read_line(channel)) {
     limit_processor_time(limit);
     std::string answer;
@@ -168,9 +169,13 @@ WorkerProcess& WorkerProcess::operator=(WorkerProcess&& other) noexcept {
   return *this;
 }
 
-void WorkerProcess::give(std::size_t item) { static_cast<void>(write_all(channel_, fmt::format("{}\n", item))); }
+void WorkerProcess::give(std::size_t item) {
+  static_cast<void>(write_all(channel_, fmt::format("{}\n", item)));
+}
 
-std::string WorkerProcess::answer() { return read_line(channel_); }
+std::string WorkerProcess::answer() {
+  return read_line(channel_);
+}
 
 WorkerProcess::End WorkerProcess::end() {
   close(std::exchange(channel_, -1));

@@ -1,4 +1,5 @@
-// A scenario file parsed once and asked many times, each time with other values laid over it: what a sweep needs.
+// A scenario file parsed once and asked many times, each time with other values laid over it: what a sweep
+// needs.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// A hash of text that is the same on every machine, to tell whether an input is still what it was. Not for secrets.
+// A hash of text that is the same on every machine, to tell whether an input is still what it was. Not for
+// secrets.
 #pragma once
 
 #include <cstdint>

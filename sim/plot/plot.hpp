@@ -1,6 +1,6 @@
-// Plots as SVG: grouped bars, lines, a heat map, a scatter with its Pareto front. Figures come in the unit that the
-// axis' label names; nothing is scaled here. Colours follow the reader's light or dark setting; equal plots are equal
-// bytes.
+// Plots as SVG: grouped bars, lines, a heat map, a scatter with its Pareto front. Figures come in the unit
+// that the axis' label names; nothing is scaled here. Colours follow the reader's light or dark setting;
+// equal plots are equal bytes.
 #pragma once
 
 #include <optional>

@@ -47,7 +47,8 @@ class Picture {
   void x_names(const std::vector<std::string>& names);
   void y_names(const std::vector<std::string>& names);
 
-  void rectangle(double x, double y, double width, double height, std::string_view fill, std::string_view tip);
+  void rectangle(double x, double y, double width, double height, std::string_view fill,
+                 std::string_view tip);
   void circle(Point at, double radius, std::string_view fill, std::string_view tip, bool ringed = false);
   /// @param colour  empty: that of text
   void polyline(const std::vector<Point>& points, std::string_view colour, std::string_view dash = "");

@@ -36,6 +36,8 @@ Range with_zero(Range range) {
   return range;
 }
 
-std::string tick_text(double value) { return fmt::format("{:.6g}", value); }
+std::string tick_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
 
 }  // namespace syncline::plot

@@ -23,7 +23,9 @@ constexpr std::string_view CommandKey = "command";
 constexpr std::string_view RowsLine = "rows\n";
 constexpr std::string_view Finished = "finished\n";  // last line of the journal of a whole sweep
 
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+std::string hex(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
 
 [[noreturn]] void cannot(std::string_view what, const std::string& file) {
   throw EnvironmentError(fmt::format("cannot {} {}: {}", what, file, std::strerror(errno)));
@@ -86,8 +88,8 @@ void write_output(const std::string& output, const std::string& text) {
 
 }  // namespace
 
-Identity identity_of(const Sweep& sweep, std::string_view sweep_text, std::string_view scenario_text, std::uint64_t data,
-                     std::string_view version) {
+Identity identity_of(const Sweep& sweep, std::string_view sweep_text, std::string_view scenario_text,
+                     std::uint64_t data, std::string_view version) {
   return {{"program", std::string(version)},
           {"sweep-file", hex(fnv1a(sweep_text))},
           {"scenario-file", hex(fnv1a(scenario_text))},
@@ -95,15 +97,17 @@ Identity identity_of(const Sweep& sweep, std::string_view sweep_text, std::strin
           {"flags", fmt::format("{}", fmt::join(sweep.flags, " "))}};
 }
 
-Journal::Journal(const Sweep& sweep, std::string output, const Identity& identity, const std::string& command, Open open)
+Journal::Journal(const Sweep& sweep, std::string output, const Identity& identity, const std::string& command,
+                 Open open)
     : sweep_(sweep), output_(std::move(output)), name_(output_ + ".journal") {
   std::error_code ignored;
   const bool there = fs::exists(name_, ignored);
   if (open == Open::Anew && there) {
     const std::string text = whole_text(name_);
     if (text.starts_with(FirstLine) && !text.ends_with(Finished))
-      refuse(name_, fmt::format("holds the rows of a sweep that was interrupted; add --resume to go on with it, or "
-                                "remove the file to begin again"));
+      refuse(name_,
+             fmt::format("holds the rows of a sweep that was interrupted; add --resume to go on with it, or "
+                         "remove the file to begin again"));
   }
   if (open == Open::Resume && there) read_back(identity);
   if (file_ < 0) begin(identity, command);
@@ -129,11 +133,14 @@ void Journal::read_back(const Identity& identity) {
   std::vector<std::string> changed;
   for (const auto& [name, value] : identity)
     if (const auto was = header.find(name); was == header.end() || was->second != value)
-      changed.push_back(fmt::format("{} was \"{}\", is \"{}\"", in_words(name), was == header.end() ? "" : was->second, value));
+      changed.push_back(fmt::format("{} was \"{}\", is \"{}\"", in_words(name),
+                                    was == header.end() ? "" : was->second, value));
   if (!changed.empty())
-    refuse(name_, fmt::format("holds rows of another sweep, which this one cannot go on with: {} (files by their hashes); "
-                              "name another --output, or remove the file",
-                              fmt::join(changed, "; ")));
+    refuse(name_,
+           fmt::format(
+               "holds rows of another sweep, which this one cannot go on with: {} (files by their hashes); "
+               "name another --output, or remove the file",
+               fmt::join(changed, "; ")));
   std::string sound(text.substr(0, text.size() - rest.size()));
   while (!rest.empty()) {
     const std::string_view line = take_line(rest);

@@ -10,9 +10,13 @@
 namespace syncline::sweep {
 namespace {
 
-constexpr std::array<std::string_view, 7> MoreIsBetter{
-    "tokens-per-s", "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator", "mfu", "hfu", "overlap-share",
-    "tokens-per-joule"};
+constexpr std::array<std::string_view, 7> MoreIsBetter{"tokens-per-s",
+                                                       "tokens-per-s-per-accelerator",
+                                                       "model-flop-per-s-per-accelerator",
+                                                       "mfu",
+                                                       "hfu",
+                                                       "overlap-share",
+                                                       "tokens-per-joule"};
 
 bool dominates(const std::vector<double>& one, const std::vector<double>& other) {
   bool better = false;
@@ -25,21 +29,26 @@ bool dominates(const std::vector<double>& one, const std::vector<double>& other)
 
 std::size_t index_of(const Sweep& sweep, const std::string& metric) {
   const auto found = std::ranges::find(sweep.metrics, metric);
-  if (found == sweep.metrics.end()) throw std::invalid_argument(unknown_name("metric of the sweep", metric, sweep.metrics));
+  if (found == sweep.metrics.end())
+    throw std::invalid_argument(unknown_name("metric of the sweep", metric, sweep.metrics));
   return static_cast<std::size_t>(found - sweep.metrics.begin());
 }
 
 }  // namespace
 
-bool more_is_better(std::string_view metric) { return std::ranges::find(MoreIsBetter, metric) != MoreIsBetter.end(); }
+bool more_is_better(std::string_view metric) {
+  return std::ranges::find(MoreIsBetter, metric) != MoreIsBetter.end();
+}
 
 std::vector<std::size_t> pareto_front(const std::vector<std::vector<double>>& points) {
   std::vector<std::size_t> order(points.size()), front;
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return points[a] < points[b]; });
-  // Whatever dominates a point stands before it, and something on the front dominates what a dominated point does.
+  // Whatever dominates a point stands before it, and something on the front dominates what a dominated point
+  // does.
   for (const std::size_t point : order)
-    if (std::ranges::none_of(front, [&](std::size_t other) { return dominates(points[other], points[point]); }))
+    if (std::ranges::none_of(front,
+                             [&](std::size_t other) { return dominates(points[other], points[point]); }))
       front.push_back(point);
   return front;
 }

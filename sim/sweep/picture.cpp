@@ -31,11 +31,15 @@ std::optional<std::size_t> index_in(const Names& names, const std::string& name)
   return static_cast<std::size_t>(found - names.begin());
 }
 
-void require(std::string_view flag, std::string_view what, const std::string& name, const std::vector<std::string>& known) {
-  if (!index_in(known, name)) throw InputError({Place{std::string(flag), 0, 0, ""}, unknown_name(what, name, known)});
+void require(std::string_view flag, std::string_view what, const std::string& name,
+             const std::vector<std::string>& known) {
+  if (!index_in(known, name))
+    throw InputError({Place{std::string(flag), 0, 0, ""}, unknown_name(what, name, known)});
 }
 
-std::string nth(const std::vector<std::string>& names, std::size_t n) { return n < names.size() ? names[n] : ""; }
+std::string nth(const std::vector<std::string>& names, std::size_t n) {
+  return n < names.size() ? names[n] : "";
+}
 
 /// How a metric is written along an axis.
 struct Unit {
@@ -47,15 +51,21 @@ struct Prefix {
   double factor;
   std::string_view name;
 };
-constexpr std::array<Prefix, 8> Prefixes{{{1e-9, "n"}, {1e-6, "µ"}, {1e-3, "m"}, {1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}};
+constexpr std::array<Prefix, 8> Prefixes{
+    {{1e-9, "n"}, {1e-6, "µ"}, {1e-3, "m"}, {1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}};
 
 std::string_view base_unit(MetricUnit unit) {
   switch (unit) {
-    case MetricUnit::Time: return "s";
-    case MetricUnit::TokenRate: return "tokens/s";
-    case MetricUnit::FlopRate: return "FLOP/s";
-    case MetricUnit::Size: return "B";
-    default: return "";
+    case MetricUnit::Time:
+      return "s";
+    case MetricUnit::TokenRate:
+      return "tokens/s";
+    case MetricUnit::FlopRate:
+      return "FLOP/s";
+    case MetricUnit::Size:
+      return "B";
+    default:
+      return "";
   }
 }
 
@@ -83,7 +93,8 @@ class Grid {
     const std::size_t x = *index_in(paths, request.x);
     const std::optional<std::size_t> group = index_in(paths, request.group);
     for (const Row& row : rows) {
-      const std::size_t column = place_in(columns_, row.labels[x]), line = place_in(groups_, group ? row.labels[*group] : "");
+      const std::size_t column = place_in(columns_, row.labels[x]),
+                        line = place_in(groups_, group ? row.labels[*group] : "");
       const auto& value = row.values[metric_];
       if (value) cells_.push_back({line, column, *value * unit_.factor});
     }
@@ -95,9 +106,12 @@ class Grid {
 
   /// Means, [group][column].
   [[nodiscard]] std::vector<std::vector<std::optional<double>>> means() const {
-    std::vector<std::vector<double>> sum(groups_.size(), std::vector<double>(columns_.size(), 0)), count = sum;
-    for (const Cell& cell : cells_) sum[cell.group][cell.column] += cell.value, count[cell.group][cell.column] += 1;
-    std::vector<std::vector<std::optional<double>>> means(groups_.size(), std::vector<std::optional<double>>(columns_.size()));
+    std::vector<std::vector<double>> sum(groups_.size(), std::vector<double>(columns_.size(), 0)),
+        count = sum;
+    for (const Cell& cell : cells_)
+      sum[cell.group][cell.column] += cell.value, count[cell.group][cell.column] += 1;
+    std::vector<std::vector<std::optional<double>>> means(
+        groups_.size(), std::vector<std::optional<double>>(columns_.size()));
     for (std::size_t g = 0; g < groups_.size(); ++g)
       for (std::size_t c = 0; c < columns_.size(); ++c)
         if (count[g][c] > 0) means[g][c] = sum[g][c] / count[g][c];
@@ -138,7 +152,9 @@ std::optional<double> number_of(const std::string& label) {
 }
 
 /// What follows the number; the same in all labels that stand along one axis.
-std::string unit_in(const std::string& label) { return label.substr(std::min(label.find_first_not_of("0123456789.+-eE "), label.size())); }
+std::string unit_in(const std::string& label) {
+  return label.substr(std::min(label.find_first_not_of("0123456789.+-eE "), label.size()));
+}
 
 std::vector<double> numbers_of(const std::vector<std::string>& labels, const std::string& path) {
   std::vector<double> numbers;
@@ -146,7 +162,8 @@ std::vector<double> numbers_of(const std::vector<std::string>& labels, const std
     const std::optional<double> number = number_of(label);
     if (!number || unit_in(label) != unit_in(labels.front()))
       throw InputError({Place{"--kind lines", 0, 0, ""},
-                        fmt::format("lines need numbers of one unit along x; {} has {} and {}; ask for bars", path, labels.front(), label)});
+                        fmt::format("lines need numbers of one unit along x; {} has {} and {}; ask for bars",
+                                    path, labels.front(), label)});
     numbers.push_back(*number);
   }
   return numbers;
@@ -170,7 +187,10 @@ std::string draw_lines(const Sweep& sweep, const std::vector<Row>& rows, const P
   const Grid grid(sweep, rows, request);
   const std::vector<double> xs = numbers_of(grid.columns(), request.x);
   const std::string unit = grid.columns().empty() ? "" : unit_in(grid.columns().front());
-  plot::Lines lines{frame_of(sweep, unit.empty() ? request.x : fmt::format("{} [{}]", request.x, unit), grid.label(), request.group), spans_decades(xs), {}};
+  plot::Lines lines{frame_of(sweep, unit.empty() ? request.x : fmt::format("{} [{}]", request.x, unit),
+                             grid.label(), request.group),
+                    spans_decades(xs),
+                    {}};
   const auto means = grid.means();
   for (std::size_t g = 0; g < means.size(); ++g) {
     plot::Lines::Series series{grid.groups()[g], {}};
@@ -184,14 +204,17 @@ std::string draw_lines(const Sweep& sweep, const std::vector<Row>& rows, const P
 
 std::string draw_heat(const Sweep& sweep, const std::vector<Row>& rows, const PlotRequest& request) {
   const Grid grid(sweep, rows, request);
-  return to_svg(plot::HeatMap{frame_of(sweep, request.x, request.group, ""), grid.label(), grid.columns(), grid.groups(), grid.means()});
+  return to_svg(plot::HeatMap{frame_of(sweep, request.x, request.group, ""), grid.label(), grid.columns(),
+                              grid.groups(), grid.means()});
 }
 
 std::string draw_pareto(const Sweep& sweep, const std::vector<Row>& rows, const PlotRequest& request) {
   const std::size_t x = *index_in(sweep.metrics, request.x), y = *index_in(sweep.metrics, request.y);
   const Unit x_unit = unit_of(request.x, rows, x), y_unit = unit_of(request.y, rows, y);
   const auto group = index_in(path_names(sweep), request.group);
-  const auto point_of = [&](const Row& row) { return plot::Point{*row.values[x] * x_unit.factor, *row.values[y] * y_unit.factor}; };
+  const auto point_of = [&](const Row& row) {
+    return plot::Point{*row.values[x] * x_unit.factor, *row.values[y] * y_unit.factor};
+  };
   const auto name_of = [](const Row& row) { return fmt::format("{}", fmt::join(row.labels, ", ")); };
 
   plot::Scatter scatter{frame_of(sweep, x_unit.label, y_unit.label, request.group), {}, {}, {}};
@@ -213,7 +236,7 @@ std::string draw_pareto(const Sweep& sweep, const std::vector<Row>& rows, const 
 
 struct Kind {
   std::string_view name;
-  bool of_metrics;   // along x, too
+  bool of_metrics;  // along x, too
   bool needs_group;
   std::string (*draw)(const Sweep&, const std::vector<Row>&, const PlotRequest&);
 };
@@ -222,7 +245,9 @@ constexpr std::array<Kind, 4> Kinds{{{"bars", false, false, draw_bars},
                                      {"heat", false, true, draw_heat},
                                      {"pareto", true, false, draw_pareto}}};
 
-const Kind& find_kind(const std::string& name) { return *std::ranges::find(Kinds, name, &Kind::name); }
+const Kind& find_kind(const std::string& name) {
+  return *std::ranges::find(Kinds, name, &Kind::name);
+}
 
 }  // namespace
 

@@ -16,7 +16,8 @@ namespace {
 
 // Of step time, job and memory alone. Any other metric asks for spans.
 constexpr std::array<std::string_view, 7> WithoutTimeline{
-    "step-time", "tokens-per-s", "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator", "mfu", "hfu", "peak-memory"};
+    "step-time", "tokens-per-s", "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator", "mfu",
+    "hfu",       "peak-memory"};
 
 std::string line_of(const std::vector<std::string>& cells) {
   std::string line;
@@ -57,7 +58,8 @@ Row row_of_run(const Sweep& sweep, std::size_t point, const RunSummary& run) {
 Row failed_row(const Sweep& sweep, std::size_t point, std::string_view error) {
   Row row{point, labels_of(sweep, point), {}, std::string(error)};
   row.values.resize(sweep.metrics.size());
-  std::ranges::replace_if(row.error, [](unsigned char c) { return c < 0x20; }, ' ');
+  std::ranges::replace_if(
+      row.error, [](unsigned char c) { return c < 0x20; }, ' ');
   return row;
 }
 
@@ -77,7 +79,9 @@ bool needs_timeline(const Sweep& sweep) {
   });
 }
 
-std::string csv_header(const Sweep& sweep) { return line_of(columns_of(sweep)); }
+std::string csv_header(const Sweep& sweep) {
+  return line_of(columns_of(sweep));
+}
 
 std::string csv_line(const Row& row) {
   std::vector<std::string> cells{fmt::format("{}", row.point + 1)};
@@ -115,12 +119,17 @@ std::string rows_json(const Sweep& sweep, const std::vector<Row>& rows, std::str
     object["point"] = row.point + 1;
     object["set"] = std::move(set);
     for (std::size_t i = 0; i < row.values.size(); ++i)
-      object[std::string(find_metric(sweep.metrics[i]).json_key)] = row.values[i] ? Json(*row.values[i]) : Json();
+      object[std::string(find_metric(sweep.metrics[i]).json_key)] =
+          row.values[i] ? Json(*row.values[i]) : Json();
     object["error"] = row.error.empty() ? Json() : Json(row.error);
     list.push_back(std::move(object));
   }
-  const Json whole{{"schema", 1},          {"version", version},          {"sweep", sweep.file},
-                   {"question", sweep.question}, {"scenario", sweep.scenario_file}, {"columns", columns_of(sweep)},
+  const Json whole{{"schema", 1},
+                   {"version", version},
+                   {"sweep", sweep.file},
+                   {"question", sweep.question},
+                   {"scenario", sweep.scenario_file},
+                   {"columns", columns_of(sweep)},
                    {"rows", std::move(list)}};
   return whole.dump(2, ' ', false, Json::error_handler_t::replace);
 }

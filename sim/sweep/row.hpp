@@ -1,4 +1,5 @@
-// Rows of a sweep: a line of CSV each, which is also how workers hand them over and how they lie in the journal.
+// Rows of a sweep: a line of CSV each, which is also how workers hand them over and how they lie in the
+// journal.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,9 @@ struct Row {
 /// Nothing when it is no whole row of this sweep, as after a kill in the middle of its writing.
 [[nodiscard]] std::optional<Row> row_of_line(const Sweep& sweep, std::string_view line);
 
-/// One object: `schema`, `version`, `sweep`, `scenario`, `columns`, `rows`, each with `point`, `set`, metrics and `error`.
-[[nodiscard]] std::string rows_json(const Sweep& sweep, const std::vector<Row>& rows, std::string_view version);
+/// One object: `schema`, `version`, `sweep`, `scenario`, `columns`, `rows`, each with `point`, `set`, metrics
+/// and `error`.
+[[nodiscard]] std::string rows_json(const Sweep& sweep, const std::vector<Row>& rows,
+                                    std::string_view version);
 
 }  // namespace syncline::sweep

@@ -20,7 +20,8 @@ const std::vector<std::string> DefaultMetrics{"step-time", "tokens-per-s-per-acc
 
 /// A line of text: rows are lines.
 std::string one_line(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20; }, ' ');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
   return text;
 }
 
@@ -46,7 +47,8 @@ std::vector<Value> values_of(const ConfigValue& list) {
   for (const ConfigValue& item : list_items(list)) {
     Value value = value_of(item);
     if (std::ranges::find(values, value.label, &Value::label) != values.end())
-      list.errors.add(item.node.mark.place(), fmt::format("\"{}\": the value {} stands here twice", list.path, value.label));
+      list.errors.add(item.node.mark.place(),
+                      fmt::format("\"{}\": the value {} stands here twice", list.path, value.label));
     values.push_back(std::move(value));
   }
   if (values.empty()) list.fail("is an empty list; give at least one value");
@@ -64,7 +66,8 @@ void read_cross(const ConfigValue& cross, std::vector<Axis>& axes) {
   if (!is_map(cross)) return;
   for (const ConfigEntry& entry : cross.node.entries) {
     Axis axis{{{entry.key, entry.mark}}, {}};
-    for (Value& value : values_of({entry.value, entry.mark, entry.key, cross.errors})) axis.steps.push_back({std::move(value)});
+    for (Value& value : values_of({entry.value, entry.mark, entry.key, cross.errors}))
+      axis.steps.push_back({std::move(value)});
     axes.push_back(std::move(axis));
   }
 }
@@ -75,12 +78,14 @@ std::optional<Axis> zip_axis(const ConfigValue& group) {
   Axis axis;
   for (const ConfigEntry& entry : group.node.entries) {
     std::vector<Value> values;
-    for (const ConfigValue& item : list_items({entry.value, entry.mark, entry.key, group.errors})) values.push_back(value_of(item));
+    for (const ConfigValue& item : list_items({entry.value, entry.mark, entry.key, group.errors}))
+      values.push_back(value_of(item));
     if (axis.paths.empty()) axis.steps.resize(values.size());
     if (values.size() != axis.steps.size()) {
-      group.errors.add(entry.mark.place(),
-                       fmt::format("\"{}\" has {} values, \"{}\" in the same zip has {}; they go together one by one",
-                                   entry.key, values.size(), axis.paths.front().path, axis.steps.size()));
+      group.errors.add(
+          entry.mark.place(),
+          fmt::format("\"{}\" has {} values, \"{}\" in the same zip has {}; they go together one by one",
+                      entry.key, values.size(), axis.paths.front().path, axis.steps.size()));
       return std::nullopt;
     }
     axis.paths.push_back({entry.key, entry.mark});
@@ -127,8 +132,12 @@ void read_metrics(const ConfigValue& list, std::vector<std::string>& metrics) {
 }
 
 template <class Into>
-Field read_only(std::string_view key, std::string expects, Into& into, void (*read)(const ConfigValue&, Into&)) {
-  return {key, false, {std::move(expects), [&into, read](const ConfigValue& value) { read(value, into); }, [] { return ConfigNode{}; }}};
+Field read_only(std::string_view key, std::string expects, Into& into,
+                void (*read)(const ConfigValue&, Into&)) {
+  return {key,
+          false,
+          {std::move(expects), [&into, read](const ConfigValue& value) { read(value, into); },
+           [] { return ConfigNode{}; }}};
 }
 
 /// A sweep as it stands in its file: axes in three places.
@@ -157,17 +166,17 @@ void check_distinct(const Sweep& sweep, ConfigErrors& errors) {
   const auto meet = [&](const Path& path) {
     for (const Path& other : seen)
       if (path.path == other.path)
-        errors.add(path.mark.place(),
-                   fmt::format("\"{}\" has values already, at {}:{}; keep one of them", path.path,
-                               other.mark.source->name, other.mark.line));
+        errors.add(path.mark.place(), fmt::format("\"{}\" has values already, at {}:{}; keep one of them",
+                                                  path.path, other.mark.source->name, other.mark.line));
     seen.push_back(path);
   };
   for (const Path& path : paths_of(sweep)) meet(path);
   for (const Setting& setting : sweep.fixed)  // a --set may change what the file sets, not what it sweeps
     for (const Path& path : paths_of(sweep))
       if (setting.path == path.path)
-        errors.add(setting.mark.place(), fmt::format("\"{}\" is swept in line {} of the sweep; it cannot be set as well",
-                                                     path.path, path.mark.line));
+        errors.add(setting.mark.place(),
+                   fmt::format("\"{}\" is swept in line {} of the sweep; it cannot be set as well", path.path,
+                               path.mark.line));
 }
 
 void check_size(const Sweep& sweep, const ConfigNode& root, ConfigErrors& errors) {
@@ -248,7 +257,8 @@ Sweep parse_sweep(const std::string& text, const std::string& file, const std::v
   std::error_code ignored;
   if (!fs::is_regular_file(sweep.scenario_file, ignored))
     throw InputError({place_of(root, "scenario"),
-                      fmt::format("\"scenario\": no such file \"{}\"; it is looked for beside the sweep", sweep.scenario_file)});
+                      fmt::format("\"scenario\": no such file \"{}\"; it is looked for beside the sweep",
+                                  sweep.scenario_file)});
   return sweep;
 }
 
@@ -261,7 +271,8 @@ std::vector<Path> paths_of(const Sweep& sweep) {
 std::vector<Setting> settings_of(const Sweep& sweep, std::size_t point) {
   std::vector<Setting> settings = sweep.fixed;
   for_each_value(sweep, point, [&](const Path& path, const Value& value) {
-    if (value.value.kind != ConfigNode::Kind::Nothing) settings.push_back({path.path, path.mark, value.value});
+    if (value.value.kind != ConfigNode::Kind::Nothing)
+      settings.push_back({path.path, path.mark, value.value});
   });
   return settings;
 }
@@ -287,7 +298,8 @@ std::uint64_t check_paths(const Sweep& sweep, const ScenarioDocument& scenario) 
       found = error.diagnostics();
     }
     for (const Setting& setting : settings) {
-      const auto told = std::ranges::find_if(found, [&](const Diagnostic& it) { return same_place(it.place, setting.mark); });
+      const auto told = std::ranges::find_if(
+          found, [&](const Diagnostic& it) { return same_place(it.place, setting.mark); });
       if (told == found.end())
         wrong[setting.path].reset();
       else

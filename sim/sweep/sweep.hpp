@@ -1,6 +1,7 @@
 // A sweep as plain values: one scenario, the values laid over it, and what is read off each run.
 //
-// Its points are the cross product of the axes, the first axis outermost. Points count from 0 here, from 1 in files.
+// Its points are the cross product of the axes, the first axis outermost. Points count from 0 here, from 1 in
+// files.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +35,10 @@ struct PlotRequest {
 };
 
 struct Sweep {
-  std::string file;           // as the user named it
+  std::string file;  // as the user named it
   std::string question;
   std::string source;
-  std::string scenario_file;  // from the working folder
+  std::string scenario_file;       // from the working folder
   std::vector<Setting> fixed;      // `set`, then --set
   std::vector<std::string> flags;  // "path=value" of --set, as given
   std::vector<Axis> axes;
@@ -61,8 +62,8 @@ inline constexpr std::size_t MostPoints = 1'000'000;
 /// Of the values at a point, in the order of paths_of().
 [[nodiscard]] std::vector<std::string> labels_of(const Sweep& sweep, std::size_t point);
 
-/// Reads the scenario at enough points to meet every value, so that a path that no point knows is refused before
-/// anything runs. A point that is wrong in another way is left to be reported in its row.
+/// Reads the scenario at enough points to meet every value, so that a path that no point knows is refused
+/// before anything runs. A point that is wrong in another way is left to be reported in its row.
 /// @returns  hash of the first point that is right: of the scenario with all it takes from files
 /// @throws InputError when a path is unknown, or no point is right
 [[nodiscard]] std::uint64_t check_paths(const Sweep& sweep, const ScenarioDocument& scenario);

@@ -25,11 +25,13 @@ std::string numbers(int first, int last) {
 
 /// 200 points of a few milliseconds each.
 std::string two_hundred() {
-  return Head + "set: {batch.sequence: 512}\ncross:\n  batch.global: [64, 128, 256, 512]\n  run.seed: " + numbers(1, 50) +
-         "\nmetrics: [step-time, exposed-communication]\n";
+  return Head + "set: {batch.sequence: 512}\ncross:\n  batch.global: [64, 128, 256, 512]\n  run.seed: " +
+         numbers(1, 50) + "\nmetrics: [step-time, exposed-communication]\n";
 }
 
-std::size_t lines_of(const std::string& text) { return static_cast<std::size_t>(std::ranges::count(text, '\n')); }
+std::size_t lines_of(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
 
 /// Rows that are whole in a journal.
 std::vector<std::string> rows_in(const std::string& journal) {
@@ -50,23 +52,28 @@ void kill_at(const Folder& folder, std::size_t rows) {
     if (chdir((folder / "").c_str()) != 0) _exit(1);
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     setenv("SYNCLINE_DATA", Data.c_str(), 1);
-    execl(SYNCLINE_PROGRAM, SYNCLINE_PROGRAM, "sweep", "w.yaml", "--output", "o.csv", "--resume", "--jobs", "2", nullptr);
+    execl(SYNCLINE_PROGRAM, SYNCLINE_PROGRAM, "sweep", "w.yaml", "--output", "o.csv", "--resume", "--jobs",
+          "2", nullptr);
     _exit(1);
   }
   int status = 0;
-  while (rows_in(read(folder / "o.csv.journal")).size() < rows && waitpid(process, &status, WNOHANG) == 0) usleep(500);
+  while (rows_in(read(folder / "o.csv.journal")).size() < rows && waitpid(process, &status, WNOHANG) == 0)
+    usleep(500);
   kill(process, SIGKILL);
   waitpid(process, &status, 0);
 }
 
-bool has_mpirun() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+bool has_mpirun() {
+  return std::system("command -v mpirun >/dev/null 2>&1") == 0;
+}
 
 }  // namespace
 
 TEST_SUITE("cli: sweep") {
   TEST_CASE("rows come out in the order of points, whatever the number of processes") {
     const Folder folder;
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time]\n");
+    folder.write("w.yaml",
+                 Head + "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time]\n");
     const Outcome one = run(folder, "sweep w.yaml --jobs 1");
     CHECK(one.code == 0);
     CHECK(one.err == "");
@@ -80,13 +87,17 @@ TEST_SUITE("cli: sweep") {
 
   TEST_CASE("a row is what run says of the same values") {
     const Folder folder;
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 128]}\nmetrics: [step-time, exposed-communication, mfu]\n");
+    folder.write(
+        "w.yaml",
+        Head + "cross: {batch.global: [64, 128]}\nmetrics: [step-time, exposed-communication, mfu]\n");
     const json rows = json::parse(run(folder, "sweep w.yaml --json").out).at("rows");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
       const std::string global = row.at("set").at("batch.global");
-      const json one = json::parse(run(folder, "run '" + Data + "/tiny-16.yaml' --set batch.global=" + global + " --json").out);
-      for (const char* key : {"step_time_s", "exposed_communication_s", "mfu"}) CHECK(row.at(key) == one.at(key));
+      const json one = json::parse(
+          run(folder, "run '" + Data + "/tiny-16.yaml' --set batch.global=" + global + " --json").out);
+      for (const char* key : {"step_time_s", "exposed_communication_s", "mfu"})
+        CHECK(row.at(key) == one.at(key));
     }
   }
 
@@ -96,7 +107,8 @@ TEST_SUITE("cli: sweep") {
     const Outcome outcome = run(folder, "sweep w.yaml");
     CHECK(outcome.code == 1);
     CHECK(lines_of(outcome.out) == 4);
-    CHECK(contains(outcome.out, "\n2,7,,\"w.yaml:3:28: error: \"\"batch.global\"\" is 7, which is not a multiple of"));
+    CHECK(contains(outcome.out,
+                   "\n2,7,,\"w.yaml:3:28: error: \"\"batch.global\"\" is 7, which is not a multiple of"));
     CHECK(contains(outcome.out, "\n3,128,0."));
     CHECK(contains(outcome.err, "1 of 3 points failed; the first is point 2: w.yaml:3:28: error:"));
   }
@@ -105,26 +117,34 @@ TEST_SUITE("cli: sweep") {
     const Folder folder;
     folder.write("w.yaml", Head + "cross: {batch.global: [64]}\nmetrics: [step-time, mfu]\n");
     folder.write("unknown.yaml", Head + "cross: {batch.globl: [64]}\n");
-    check_refused(folder, {
-        {"no file", "sweep", 2, "sweep is required"},
-        {"missing file", "sweep x.yaml", 2, "x.yaml: error: no such file"},
-        {"unknown path", "sweep unknown.yaml --output o.csv", 2,
-         "unknown.yaml:3:9: error: unknown key \"globl\"; did you mean \"global\"?"},
-        {"unknown path of --set", "sweep w.yaml --set batch.sequenc=8", 2, "--set batch.sequenc=8: error: unknown key \"sequenc\""},
-        {"a scenario", "sweep '" + Data + "/tiny-16.yaml'", 2, "missing key \"scenario\""},
-        {"resume without output", "sweep w.yaml --resume", 2, "--resume requires --output"},
-        {"output is the sweep", "sweep w.yaml --output w.yaml", 2, "--output: error: w.yaml is the input; name another file"},
-        {"unknown kind", "sweep w.yaml --plot p.svg --kind pie", 2, "--kind: error: unknown kind of plot \"pie\""},
-        {"front of one", "sweep w.yaml --pareto mfu", 2, "--pareto: error: a front is of two metrics or more"},
-        {"front of others", "sweep w.yaml --pareto mfu,hfu", 2, "--pareto: error: unknown metric of the sweep \"hfu\""},
-    });
+    check_refused(folder,
+                  {
+                      {"no file", "sweep", 2, "sweep is required"},
+                      {"missing file", "sweep x.yaml", 2, "x.yaml: error: no such file"},
+                      {"unknown path", "sweep unknown.yaml --output o.csv", 2,
+                       "unknown.yaml:3:9: error: unknown key \"globl\"; did you mean \"global\"?"},
+                      {"unknown path of --set", "sweep w.yaml --set batch.sequenc=8", 2,
+                       "--set batch.sequenc=8: error: unknown key \"sequenc\""},
+                      {"a scenario", "sweep '" + Data + "/tiny-16.yaml'", 2, "missing key \"scenario\""},
+                      {"resume without output", "sweep w.yaml --resume", 2, "--resume requires --output"},
+                      {"output is the sweep", "sweep w.yaml --output w.yaml", 2,
+                       "--output: error: w.yaml is the input; name another file"},
+                      {"unknown kind", "sweep w.yaml --plot p.svg --kind pie", 2,
+                       "--kind: error: unknown kind of plot \"pie\""},
+                      {"front of one", "sweep w.yaml --pareto mfu", 2,
+                       "--pareto: error: a front is of two metrics or more"},
+                      {"front of others", "sweep w.yaml --pareto mfu,hfu", 2,
+                       "--pareto: error: unknown metric of the sweep \"hfu\""},
+                  });
     CHECK(read(folder / "o.csv.journal") == "");
   }
 
   TEST_CASE("a plot and a front are made of the rows") {
     const Folder folder;
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time, mfu]\n"
-                                  "plot: {kind: lines, x: batch.microbatch}\n");
+    folder.write("w.yaml",
+                 Head +
+                     "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time, mfu]\n"
+                     "plot: {kind: lines, x: batch.microbatch}\n");
     const Outcome outcome = run(folder, "sweep w.yaml --output o.csv --plot p.svg --pareto step-time,mfu");
     CHECK(outcome.code == 0);
     CHECK(outcome.out.starts_with("points that no other beats in step-time and mfu:\n  point  batch.global"));
@@ -136,7 +156,8 @@ TEST_SUITE("cli: sweep") {
     CHECK(contains(read(folder / "q.svg"), "<rect x="));
   }
 
-  TEST_CASE("kills in the middle lose no finished row, and --resume ends with the bytes of an undisturbed run") {
+  TEST_CASE(
+      "kills in the middle lose no finished row, and --resume ends with the bytes of an undisturbed run") {
     const Folder folder;
     folder.write("w.yaml", two_hundred());
     CHECK(run(folder, "sweep w.yaml --output undisturbed.csv").code == 0);
@@ -177,11 +198,15 @@ TEST_SUITE("cli: sweep") {
   TEST_CASE("a point over its time limit costs that point alone") {
     const Folder folder;
     // Full detail of many microbatches takes seconds; the other point milliseconds.
-    folder.write("w.yaml", Head + "set: {run.detail: full}\ncross: {batch.global: [64, 200000]}\nmetrics: [step-time]\n");
+    folder.write(
+        "w.yaml",
+        Head + "set: {run.detail: full}\ncross: {batch.global: [64, 200000]}\nmetrics: [step-time]\n");
     const Outcome outcome = run(folder, "sweep w.yaml --time-limit 1 --jobs 1");
     CHECK(outcome.code == 1);
     CHECK(contains(outcome.out, "\n1,64,0."));
-    CHECK_MESSAGE(contains(outcome.out, "\n2,200000,,not done in 1 s of processor time; raise --time-limit\n"), outcome.out);
+    CHECK_MESSAGE(
+        contains(outcome.out, "\n2,200000,,not done in 1 s of processor time; raise --time-limit\n"),
+        outcome.out);
   }
 }
 
@@ -193,7 +218,8 @@ TEST_SUITE("cli: sweep under MPI") {
       MESSAGE("skipped: " << (built_in ? "there is no mpirun" : "the program is built without MPI"));
       return;
     }
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 7, 128], run.seed: " + numbers(1, 10) + "}\nmetrics: [step-time]\n");
+    folder.write("w.yaml", Head + "cross: {batch.global: [64, 7, 128], run.seed: " + numbers(1, 10) +
+                               "}\nmetrics: [step-time]\n");
     const std::string mpirun = "OMPI_MCA_plm_rsh_agent= mpirun -n 3 --oversubscribe --allow-run-as-root env";
     const Outcome alone = run(folder, "sweep w.yaml --output alone.csv");
     CHECK(alone.code == 1);

@@ -1,8 +1,8 @@
+#include "sim/plot/svg.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
-
-#include "sim/plot/svg.hpp"
 
 using namespace syncline::plot;
 
@@ -14,7 +14,9 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-bool contains(const std::string& text, const std::string& part) { return count(text, part) > 0; }
+bool contains(const std::string& text, const std::string& part) {
+  return count(text, part) > 0;
+}
 
 /// Every element is closed, and no text breaks out of its own.
 void check_well_formed(const std::string& svg) {
@@ -23,7 +25,8 @@ void check_well_formed(const std::string& svg) {
   for (const std::string name : {"text", "rect", "circle", "style", "title"}) {
     CAPTURE(name);
     const std::size_t empty = name == "rect" ? count(svg, "height=\"100%\"/>") : 0;  // the paper
-    CHECK(count(svg, "<" + name + " ") + count(svg, "<" + name + ">") == count(svg, "</" + name + ">") + empty);
+    CHECK(count(svg, "<" + name + " ") + count(svg, "<" + name + ">") ==
+          count(svg, "</" + name + ">") + empty);
   }
   CHECK_FALSE(contains(svg, "nan"));
   CHECK_FALSE(contains(svg, "inf"));
@@ -35,14 +38,16 @@ const Frame SomeFrame{"how fast?", "ranks", "step time [ms]", "fabric"};
 
 TEST_SUITE("plot: SVG") {
   TEST_CASE("bars are as high as their values, and begin at zero") {
-    const std::string svg = to_svg(Bars{SomeFrame, {"8", "16"}, {{"ring", {10, 5}}, {"tree", {std::nullopt, 10}}}});
+    const std::string svg =
+        to_svg(Bars{SomeFrame, {"8", "16"}, {{"ring", {10, 5}}, {"tree", {std::nullopt, 10}}}});
     check_well_formed(svg);
     // The axis is 0 to 10, so a bar of 10 is the area and one of 5 half of it.
     const Picture same(SomeFrame, {"ring", "tree"});
     const double high = same.area().height();
     CHECK(count(svg, "height=\"" + std::to_string(static_cast<int>(high)) + "\"") == 2);
     CHECK(count(svg, "height=\"" + std::to_string(static_cast<int>(high / 2)) + "\"") == 1);
-    for (const std::string part : {"how fast?", "ranks", "step time [ms]", "fabric:", "ring", "tree", "16, tree: 10"})
+    for (const std::string part :
+         {"how fast?", "ranks", "step time [ms]", "fabric:", "ring", "tree", "16, tree: 10"})
       CHECK_MESSAGE(contains(svg, part), part);
   }
 
@@ -63,7 +68,8 @@ TEST_SUITE("plot: SVG") {
   }
 
   TEST_CASE("a heat map leaves cells without a figure empty") {
-    const std::string svg = to_svg(HeatMap{SomeFrame, "step time [ms]", {"1", "2"}, {"x", "y"}, {{1, 2}, {3, std::nullopt}}});
+    const std::string svg =
+        to_svg(HeatMap{SomeFrame, "step time [ms]", {"1", "2"}, {"x", "y"}, {{1, 2}, {3, std::nullopt}}});
     check_well_formed(svg);
     CHECK(count(svg, "</title></rect>") == 3);
     CHECK(contains(svg, "2, x: 2"));

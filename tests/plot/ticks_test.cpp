@@ -44,7 +44,7 @@ TEST_SUITE("plot: ticks") {
   }
 
   TEST_CASE("an axis has zero in it unless the figures lie close together, far from there") {
-    CHECK(with_zero({3, 5}).low == 0);    // spread 2, a quarter of 5 is 1.25
+    CHECK(with_zero({3, 5}).low == 0);      // spread 2, a quarter of 5 is 1.25
     CHECK(with_zero({90, 100}).low == 90);  // spread 10, a quarter of 100 is 25
     CHECK(with_zero({-5, -3}).high == 0);
     CHECK(with_zero({-1, 5}).low == -1);

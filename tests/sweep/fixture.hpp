@@ -14,7 +14,9 @@ class SweepFolder {
     folder_.write("s.yaml", read(Data + "/tiny-16.yaml"));
   }
   [[nodiscard]] std::string operator/(const std::string& name) const { return folder_ / name; }
-  std::string write(const std::string& name, const std::string& text) const { return folder_.write(name, text); }
+  std::string write(const std::string& name, const std::string& text) const {
+    return folder_.write(name, text);
+  }
 
   [[nodiscard]] sweep::Sweep parse(const std::string& rest, const std::vector<Override>& flags = {}) const {
     return sweep::parse_sweep("version: 1\nscenario: s.yaml\n" + rest, folder_ / "w.yaml", flags);

@@ -20,7 +20,9 @@ Row row_of(const sweep::Sweep& sweep, std::size_t point) {
   return {point, labels_of(sweep, point), {0.5 * static_cast<double>(point + 1)}, ""};
 }
 
-sweep::Sweep four_points(const SweepFolder& folder) { return folder.parse("seeds: [1, 2, 3, 4]\nmetrics: [step-time]\n"); }
+sweep::Sweep four_points(const SweepFolder& folder) {
+  return folder.parse("seeds: [1, 2, 3, 4]\nmetrics: [step-time]\n");
+}
 
 const std::string Whole = "point,run.seed,step_time_s,error\n1,1,0.5,\n2,2,1,\n3,3,1.5,\n4,4,2,\n";
 
@@ -46,7 +48,8 @@ TEST_SUITE("sweep: journal") {
     CHECK_FALSE(std::filesystem::exists(folder / "o.csv"));
     journal.finish({});
     CHECK(read(folder / "o.csv") == Whole);
-    CHECK(read(folder / "o.csv.journal").starts_with("syncline-sweep-journal 1\ncommand syncline sweep w.yaml\nprogram 1\n"));
+    CHECK(read(folder / "o.csv.journal")
+              .starts_with("syncline-sweep-journal 1\ncommand syncline sweep w.yaml\nprogram 1\n"));
   }
 
   TEST_CASE("wherever a kill cuts the journal, going on ends with the same bytes") {
@@ -65,7 +68,8 @@ TEST_SUITE("sweep: journal") {
         const std::string cut = whole.substr(0, length);
         const std::size_t rows = cut.find("\nrows\n");
         std::size_t lines = 0;
-        for (std::size_t at = rows == std::string::npos ? rows : cut.find('\n', rows + 6); at != std::string::npos; at = cut.find('\n', at + 1))
+        for (std::size_t at = rows == std::string::npos ? rows : cut.find('\n', rows + 6);
+             at != std::string::npos; at = cut.find('\n', at + 1))
           ++lines;
         CHECK(opened.rows().size() == std::min<std::size_t>(lines, 4));
       }
@@ -81,9 +85,13 @@ TEST_SUITE("sweep: journal") {
     const std::string output = folder / "o.csv";
     go_on(sweep, output);
     const std::string message = message_of(
-        [&] { Journal(sweep, output, {{"program", "2"}, {"sweep-file", "aa"}}, "", Journal::Open::Resume); }, folder / "");
-    CHECK_MESSAGE(message.starts_with("o.csv.journal: error: holds rows of another sweep, which this one cannot go on with: "
-                                      "the program was \"1\", is \"2\""),
+        [&] {
+          Journal(sweep, output, {{"program", "2"}, {"sweep-file", "aa"}}, "", Journal::Open::Resume);
+        },
+        folder / "");
+    CHECK_MESSAGE(message.starts_with(
+                      "o.csv.journal: error: holds rows of another sweep, which this one cannot go on with: "
+                      "the program was \"1\", is \"2\""),
                   message);
     CHECK(message.find("sweep file") == std::string::npos);
     folder.write("o.csv.journal", "my notes\n");
@@ -98,7 +106,8 @@ TEST_SUITE("sweep: journal") {
     const std::string output = folder / "o.csv";
     { Journal(sweep, output, Same, "", Journal::Open::Anew).add(row_of(sweep, 0)); }
     CHECK(message_of([&] { Journal(sweep, output, Same, "", Journal::Open::Anew); }, folder / "")
-              .starts_with("o.csv.journal: error: holds the rows of a sweep that was interrupted; add --resume"));
+              .starts_with(
+                  "o.csv.journal: error: holds the rows of a sweep that was interrupted; add --resume"));
     go_on(sweep, output);
     CHECK(Journal(sweep, output, Same, "", Journal::Open::Anew).rows().empty());
   }
@@ -121,6 +130,7 @@ TEST_SUITE("sweep: journal") {
   TEST_CASE("an output that cannot be written is the environment's fault") {
     const SweepFolder folder;
     const sweep::Sweep sweep = four_points(folder);
-    CHECK_THROWS_AS(Journal(sweep, folder / "no/such/o.csv", Same, "", Journal::Open::Anew), EnvironmentError);
+    CHECK_THROWS_AS(Journal(sweep, folder / "no/such/o.csv", Same, "", Journal::Open::Anew),
+                    EnvironmentError);
   }
 }

@@ -33,7 +33,9 @@ TEST_SUITE("sweep: Pareto front") {
 
   TEST_CASE("of random points exactly those are left out that a point of the front beats") {
     std::uint64_t state = 1;
-    const auto next = [&state] { return static_cast<double>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 60); };
+    const auto next = [&state] {
+      return static_cast<double>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 60);
+    };
     std::vector<std::vector<double>> points;
     for (int i = 0; i < 300; ++i) points.push_back({next(), next(), next()});
     const std::vector<std::size_t> front = pareto_front(points);
@@ -54,9 +56,12 @@ TEST_SUITE("sweep: Pareto front") {
   TEST_CASE("of rates more is better, of times and memory less; rows without a figure are left out") {
     const SweepFolder folder;
     const sweep::Sweep sweep = folder.parse("seeds: [1, 2, 3, 4]\nmetrics: [mfu, peak-memory]\n");
-    const std::vector<sweep::Row> rows{
-        {0, {"1"}, {0.4, 50e9}, ""}, {1, {"2"}, {0.5, 60e9}, ""}, {2, {"3"}, {0.3, 70e9}, ""}, {3, {"4"}, {0.9, std::nullopt}, ""}};
+    const std::vector<sweep::Row> rows{{0, {"1"}, {0.4, 50e9}, ""},
+                                       {1, {"2"}, {0.5, 60e9}, ""},
+                                       {2, {"3"}, {0.3, 70e9}, ""},
+                                       {3, {"4"}, {0.9, std::nullopt}, ""}};
     CHECK(sweep::pareto_rows(sweep, rows, {"mfu", "peak-memory"}) == std::vector<std::size_t>{1, 0});
-    CHECK_THROWS_AS(static_cast<void>(sweep::pareto_rows(sweep, rows, {"mfu", "hfu"})), std::invalid_argument);
+    CHECK_THROWS_AS(static_cast<void>(sweep::pareto_rows(sweep, rows, {"mfu", "hfu"})),
+                    std::invalid_argument);
   }
 }

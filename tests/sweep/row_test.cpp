@@ -12,7 +12,8 @@ using sweep::Row;
 
 namespace {
 
-const std::string Axes = "cross: {batch.global: [{label: \"small, or not\", value: 32}, 64]}\nmetrics: [step-time, mfu]\n";
+const std::string Axes =
+    "cross: {batch.global: [{label: \"small, or not\", value: 32}, 64]}\nmetrics: [step-time, mfu]\n";
 
 }  // namespace
 
@@ -35,7 +36,8 @@ TEST_SUITE("sweep: rows") {
       CHECK(again->values == row.values);
       CHECK(again->error == row.error);
     }
-    CHECK(sweep::csv_line({0, {"small, or not"}, {0.25, std::nullopt}, ""}) == "1,\"small, or not\",0.25,,\n");
+    CHECK(sweep::csv_line({0, {"small, or not"}, {0.25, std::nullopt}, ""}) ==
+          "1,\"small, or not\",0.25,,\n");
   }
 
   TEST_CASE("a line that was cut short, or is of another sweep, is no row") {
@@ -47,8 +49,9 @@ TEST_SUITE("sweep: rows") {
       CAPTURE(length);
       CHECK_FALSE(row_of_line(sweep, line.substr(0, length)));
     }
-    for (const std::string other : {"3,64,0.1,0.2,\n", "0,64,0.1,0.2,\n", "x,64,0.1,0.2,\n", "2,32,0.1,0.2,\n", "2,64,fast,0.2,\n",
-                                    "2,64,0.1,\n", "2,64,0.1,0.2,,\n"}) {
+    for (const std::string other :
+         {"3,64,0.1,0.2,\n", "0,64,0.1,0.2,\n", "x,64,0.1,0.2,\n", "2,32,0.1,0.2,\n", "2,64,fast,0.2,\n",
+          "2,64,0.1,\n", "2,64,0.1,0.2,,\n"}) {
       CAPTURE(other);
       CHECK_FALSE(row_of_line(sweep, other));
     }
@@ -71,7 +74,8 @@ TEST_SUITE("sweep: rows") {
   TEST_CASE("JSON has every row with its values, null where there is none") {
     const SweepFolder folder;
     const sweep::Sweep sweep = folder.parse(Axes);
-    const auto json = nlohmann::json::parse(rows_json(sweep, {{0, {"small, or not"}, {0.25, std::nullopt}, ""}}, "1.2.3"));
+    const auto json =
+        nlohmann::json::parse(rows_json(sweep, {{0, {"small, or not"}, {0.25, std::nullopt}, ""}}, "1.2.3"));
     CHECK(json.at("schema") == 1);
     CHECK(json.at("version") == "1.2.3");
     CHECK(json.at("columns").size() == 5);

@@ -10,7 +10,8 @@
 using namespace syncline;
 using namespace syncline::test;
 
-TEST_CASE("every shipped sweep is read, every point of the examples is a scenario, and what they plot is there") {
+TEST_CASE(
+    "every shipped sweep is read, every point of the examples is a scenario, and what they plot is there") {
   unsetenv("SYNCLINE_DATA");
   std::size_t sweeps = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SYNCLINE_SOURCE_DIR "/scenarios")) {

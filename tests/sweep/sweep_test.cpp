@@ -28,8 +28,14 @@ TEST_SUITE("sweep: points") {
         "zip:\n  - batch.global: [32, 64]\n    batch.microbatch: [1, 2]\n"
         "cross: {topology.scale-out.oversubscription: [1, 2]}\n");
     CHECK(sweep.size() == 2 * 2 * 2);
-    CHECK(all_labels(sweep) == Labels{{"1", "32", "1", "0"}, {"1", "32", "1", "1"}, {"1", "64", "2", "0"}, {"1", "64", "2", "1"},
-                                      {"2", "32", "1", "0"}, {"2", "32", "1", "1"}, {"2", "64", "2", "0"}, {"2", "64", "2", "1"}});
+    CHECK(all_labels(sweep) == Labels{{"1", "32", "1", "0"},
+                                      {"1", "32", "1", "1"},
+                                      {"1", "64", "2", "0"},
+                                      {"1", "64", "2", "1"},
+                                      {"2", "32", "1", "0"},
+                                      {"2", "32", "1", "1"},
+                                      {"2", "64", "2", "0"},
+                                      {"2", "64", "2", "1"}});
     static_cast<void>(folder.check(sweep));
   }
 
@@ -41,7 +47,8 @@ TEST_SUITE("sweep: points") {
         "  - {label: one switch, value: {kind: all-to-all, link: {bandwidth: 50GBps, latency: 1us}}}\n"
         "  - ~\n"
         "  topology.scale-out.oversubscription: [[1, 2], 4]\n");
-    CHECK(all_labels(sweep) == Labels{{"one switch", "[1, 2]"}, {"one switch", "4"}, {"~", "[1, 2]"}, {"~", "4"}});
+    CHECK(all_labels(sweep) ==
+          Labels{{"one switch", "[1, 2]"}, {"one switch", "4"}, {"~", "[1, 2]"}, {"~", "4"}});
     CHECK(settings_of(sweep, 0).size() == 2);
     CHECK(settings_of(sweep, 2).size() == 1);
     CHECK(settings_of(sweep, 2).front().path == "topology.scale-out.oversubscription");
@@ -49,14 +56,16 @@ TEST_SUITE("sweep: points") {
 
   TEST_CASE("every point is the scenario with its values, as --set would make it") {
     const SweepFolder folder;
-    const Sweep sweep = folder.parse("set: {batch.sequence: 1024}\ncross: {batch.global: [32, 64], batch.microbatch: [1, 2]}\n");
+    const Sweep sweep = folder.parse(
+        "set: {batch.sequence: 1024}\ncross: {batch.global: [32, 64], batch.microbatch: [1, 2]}\n");
     const ScenarioDocument document(read(folder / "s.yaml"), folder / "s.yaml");
     for (std::size_t point = 0; point < sweep.size(); ++point) {
       CAPTURE(point);
       const std::vector<std::string> labels = labels_of(sweep, point);
       const Scenario swept = document.scenario(settings_of(sweep, point));
       const Scenario set = load_scenario(
-          folder / "s.yaml", {{"batch.sequence", "1024"}, {"batch.global", labels[0]}, {"batch.microbatch", labels[1]}});
+          folder / "s.yaml",
+          {{"batch.sequence", "1024"}, {"batch.global", labels[0]}, {"batch.microbatch", labels[1]}});
       CHECK(show_scenario(swept) == show_scenario(set));
       CHECK(swept.hash == set.hash);
     }
@@ -64,7 +73,8 @@ TEST_SUITE("sweep: points") {
 
   TEST_CASE("--set comes after the file's own values") {
     const SweepFolder folder;
-    const Sweep sweep = folder.parse("set: {batch.global: 32}\ncross: {batch.microbatch: [1, 2]}\n", {{"batch.global", "128"}});
+    const Sweep sweep = folder.parse("set: {batch.global: 32}\ncross: {batch.microbatch: [1, 2]}\n",
+                                     {{"batch.global", "128"}});
     const ScenarioDocument document(read(folder / "s.yaml"), folder / "s.yaml");
     CHECK(document.scenario(settings_of(sweep, 0)).global_batch == 128);
     CHECK(sweep.flags == std::vector<std::string>{"batch.global=128"});
@@ -79,11 +89,15 @@ TEST_SUITE("sweep: bad input") {
       std::string message;  // begins so
     };
     for (const Row& row : {
-             Row{"nothing swept", "", "w.yaml:1:1: error: nothing is swept; add \"cross\", \"zip\" or \"seeds\""},
-             Row{"unknown key", "crss: {batch.global: [1]}\n", "w.yaml:3:1: error: unknown key \"crss\"; did you mean \"cross\"?"},
+             Row{"nothing swept", "",
+                 "w.yaml:1:1: error: nothing is swept; add \"cross\", \"zip\" or \"seeds\""},
+             Row{"unknown key", "crss: {batch.global: [1]}\n",
+                 "w.yaml:3:1: error: unknown key \"crss\"; did you mean \"cross\"?"},
              Row{"uneven zip", "zip:\n- batch.global: [32, 64]\n  batch.microbatch: [1]\n",
-                 "w.yaml:5:3: error: \"batch.microbatch\" has 1 values, \"batch.global\" in the same zip has 2"},
-             Row{"empty axis", "cross: {batch.global: []}\n", "w.yaml:3:9: error: \"batch.global\": is an empty list"},
+                 "w.yaml:5:3: error: \"batch.microbatch\" has 1 values, \"batch.global\" in the same zip has "
+                 "2"},
+             Row{"empty axis", "cross: {batch.global: []}\n",
+                 "w.yaml:3:9: error: \"batch.global\": is an empty list"},
              Row{"value twice", "cross: {batch.global: [32, 64, 32]}\n",
                  "w.yaml:3:32: error: \"batch.global\": the value 32 stands here twice"},
              Row{"repeated key", "cross: {batch.global: [32], batch.global: [64]}\n",
@@ -91,22 +105,28 @@ TEST_SUITE("sweep: bad input") {
              Row{"swept twice", "cross: {batch.global: [32]}\nzip: [{batch.global: [64]}]\n",
                  "w.yaml:4:8: error: \"batch.global\" has values already, at w.yaml:3; keep one of them"},
              Row{"set and swept", "set: {batch.global: 32}\ncross: {batch.global: [64]}\n",
-                 "w.yaml:3:7: error: \"batch.global\" is swept in line 4 of the sweep; it cannot be set as well"},
+                 "w.yaml:3:7: error: \"batch.global\" is swept in line 4 of the sweep; it cannot be set as "
+                 "well"},
              Row{"unknown metric", "cross: {batch.global: [64]}\nmetrics: [step-tim]\n",
-                 "w.yaml:4:11: error: \"metrics[0]\": unknown metric \"step-tim\"; did you mean \"step-time\"?"},
+                 "w.yaml:4:11: error: \"metrics[0]\": unknown metric \"step-tim\"; did you mean "
+                 "\"step-time\"?"},
              Row{"seed no number", "seeds: [x]\n", "w.yaml:3:9: error: \"seeds[0]\""},
              Row{"too many points",
-                 "cross: {" + [] {
-                   std::string axes;
-                   for (int axis = 0; axis < 21; ++axis) axes += "a" + std::to_string(axis) + ": [1, 2], ";
-                   return axes;
-                 }() + "}\n",
+                 "cross: {" +
+                     [] {
+                       std::string axes;
+                       for (int axis = 0; axis < 21; ++axis)
+                         axes += "a" + std::to_string(axis) + ": [1, 2], ";
+                       return axes;
+                     }() +
+                     "}\n",
                  "w.yaml:3:"},
              Row{"list of nothing", "cross: 7\n", "w.yaml:3:8: error: \"cross\": expected paths with values"},
          }) {
       SUBCASE(row.name) {
         const SweepFolder folder;
-        const std::string message = message_of([&] { static_cast<void>(folder.parse(row.rest)); }, folder / "");
+        const std::string message =
+            message_of([&] { static_cast<void>(folder.parse(row.rest)); }, folder / "");
         CHECK_MESSAGE(message.starts_with(row.message), message);
       }
     }
@@ -116,7 +136,8 @@ TEST_SUITE("sweep: bad input") {
     const SweepFolder folder;
     const std::string message = message_of(
         [&] {
-          static_cast<void>(sweep::parse_sweep("version: 1\nscenario: t.yaml\nseeds: [1]\n", folder / "w.yaml"));
+          static_cast<void>(
+              sweep::parse_sweep("version: 1\nscenario: t.yaml\nseeds: [1]\n", folder / "w.yaml"));
         },
         folder / "");
     CHECK_MESSAGE(message.starts_with("w.yaml:2:11: error: \"scenario\": no such file \"t.yaml\""), message);
@@ -137,7 +158,8 @@ TEST_SUITE("sweep: bad input") {
                  "w.yaml:3:9: error: \"global\" is a single value; nothing lies below it"},
              Row{"fixed", "set: {batch.globl: 32}\ncross: {batch.microbatch: [1, 2]}\n",
                  "w.yaml:3:7: error: unknown key \"globl\""},
-             Row{"empty part", "cross: {batch..global: [32]}\n", "w.yaml:3:9: error: the path has an empty part"},
+             Row{"empty part", "cross: {batch..global: [32]}\n",
+                 "w.yaml:3:9: error: the path has an empty part"},
          }) {
       SUBCASE(row.name) {
         const SweepFolder folder;
@@ -160,7 +182,8 @@ TEST_SUITE("sweep: bad input") {
     const SweepFolder folder;
     const std::string torus = "{kind: torus, dimensions: [4], link: {bandwidth: 50GBps, latency: 1us}}";
     // A torus has no radix: its points have an error in their rows.
-    const std::string cross = "cross:\n  topology.scale-out: [" + torus + ", ~]\n  topology.scale-out.radix: [64, 32]\n";
+    const std::string cross =
+        "cross:\n  topology.scale-out: [" + torus + ", ~]\n  topology.scale-out.radix: [64, 32]\n";
     CHECK(folder.check(folder.parse(cross)) != 0);
   }
 }

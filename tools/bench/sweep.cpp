@@ -1,5 +1,6 @@
 // How many points of a sweep are simulated a second and core, and where their time goes.
-// usage: bench-sweep SCENARIO.yaml [points]     (default 200; the network's latency differs from point to point)
+// usage: bench-sweep SCENARIO.yaml [points]     (default 200; the network's latency differs from point to
+// point)
 #include <fmt/core.h>
 
 #include <array>
@@ -32,7 +33,8 @@ Setting latency(int point) {
 constexpr std::array<const char*, 4> Parts{"read", "schedule and cluster", "run", "summary"};
 
 /// Adds the seconds of each part.
-void simulate(const ScenarioDocument& document, int point, bool timeline, std::array<double, Parts.size()>& spent) {
+void simulate(const ScenarioDocument& document, int point, bool timeline,
+              std::array<double, Parts.size()>& spent) {
   std::size_t part = 0;
   double begin = cpu_seconds();
   const auto lap = [&] {
@@ -64,7 +66,8 @@ int main(int argc, char** argv) {
     double all = 0;
     for (const double seconds : spent) all += seconds;
     fmt::print("{} timeline: {:.0f} points a second;", timeline ? "with" : "without", points / all);
-    for (std::size_t i = 0; i < Parts.size(); ++i) fmt::print(" {} {:.2f} ms,", Parts[i], 1e3 * spent[i] / points);
+    for (std::size_t i = 0; i < Parts.size(); ++i)
+      fmt::print(" {} {:.2f} ms,", Parts[i], 1e3 * spent[i] / points);
     fmt::print(" each {:.2f} ms\n", 1e3 * all / points);
   }
 }

@@ -32,7 +32,7 @@ end
 TEST_SUITE("cli: help") {
   TEST_CASE("every subcommand has help with an example to paste") {
     const Folder folder;
-    for (const std::string name : {"run", "pipeline", "show", "schedule", "topology", "doctor"}) {
+    for (const std::string name : {"run", "pipeline", "show", "schedule", "topology", "sweep", "doctor"}) {
       CAPTURE(name);
       const Outcome outcome = run(folder, name + " --help");
       CHECK(outcome.code == 0);
@@ -66,7 +66,7 @@ TEST_SUITE("cli: help") {
                       {"nothing", "", 2, "see syncline --help"},
                       {"unknown subcommand", "shw x", 2,
                        "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
-                       "schedule, pipeline, topology, calibrate, score, doctor)"},
+                       "schedule, pipeline, collective, topology, calibrate, sweep, score, doctor)"},
                       {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
                       {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
                       {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},

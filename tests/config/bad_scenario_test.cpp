@@ -66,7 +66,7 @@ TEST_SUITE("scenario: bad input") {
          "all-to-all\n"
          "    7 |   scale-out: {radix: 8, link: {bandwidth: 400Gbps, latency: 1us}}\n      |   ^"},
         {"key of another kind", "kind: fat-tree", "kind: torus",
-         "s.yaml:7:28: error: unknown key \"radix\" (known: kind, shape, dimensions, wrap, link)\n"
+         "s.yaml:7:28: error: unknown key \"radix\" (known: kind, shape, dimensions, wrap, twist, link)\n"
          "    7 |   scale-out: {kind: torus, radix: 8, link: {bandwidth: 400Gbps, latency: 1us}}\n"
          "      |                            ^"},
     });

@@ -268,11 +268,11 @@ TEST_SUITE("scenario: overrides") {
          "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
          "version, "
          "name, question, source, topology, device, model, parallel, batch, precision, sharding, pipeline, "
-         "recompute, implementation, kernels, attention and 7 more)"},
+         "recompute, implementation, kernels, attention and 9 more)"},
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "
-         "\"oversubscription\"? (known: kind, levels, radix, oversubscription, rail-optimised, link)"},
+         "\"oversubscription\"? (known: kind, levels, radix, oversubscription, rail-optimised, rail-only, routing, seed, link)"},
         {"no value",
          {"batch.global", ""},
          "--set batch.global=: error: \"batch.global\": expected a whole number, found nothing"},

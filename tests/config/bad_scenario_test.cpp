@@ -63,7 +63,7 @@ TEST_SUITE("scenario: bad input") {
          "    1 | version: 2\n      |          ^"},
         {"kind missing", "kind: fat-tree, radix: 8", "radix: 8",
          "s.yaml:7:3: error: missing key \"kind\" in \"topology.scale-out\"; add one of fat-tree, torus, "
-         "all-to-all\n"
+         "all-to-all, dragonfly\n"
          "    7 |   scale-out: {radix: 8, link: {bandwidth: 400Gbps, latency: 1us}}\n      |   ^"},
         {"key of another kind", "kind: fat-tree", "kind: torus",
          "s.yaml:7:28: error: unknown key \"radix\" (known: kind, shape, dimensions, wrap, twist, link)\n"

@@ -120,8 +120,8 @@ void write_simgrid_platform(std::ostream& out, const Topology& topology) {
       {"network/model", "CM02"},      {"network/crosstraffic", "0"}, {"network/TCP-gamma", "1e300"},
       {"network/weight-S", "0"},      {"network/bandwidth-factor", "1"}, {"network/latency-factor", "1"},
       {"network/optim", "Full"},      {"smpi/bw-factor", "0:1"},       {"smpi/lat-factor", "0:1"},
-      {"smpi/async-small-thresh", "0"}, {"smpi/send-is-detached-thresh", "0"}, {"smpi/os", "0:0:0"},
-      {"smpi/ois", "0:0:0"},              {"smpi/or", "0:0:0"},              {"smpi/simulate-computation", "no"}};
+      {"smpi/async-small-thresh", "0"}, {"smpi/send-is-detached-thresh", "0"},
+      {"smpi/simulate-computation", "no"}};
   fmt::print(out, "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
                   "<platform version=\"4.1\">\n  <config>\n");
   for (const auto& [key, value] : Settings) fmt::print(out, "    <prop id=\"{}\" value=\"{}\"/>\n", key, value);

@@ -102,13 +102,50 @@ const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collec
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
-  fill(collective, part);
+  part.collective = collective;
+  part.method = method_of(collective, group);
+  lay_out(part);
   return part;
 }
 
-void CollectivePlayer::fill(const Collective& collective, Part& part) {
+void CollectivePlayer::look_up_again() {
+  SYNCLINE_CHECK(book_ == nullptr, "a folded run knows all it loads beforehand");
+  for (const auto& [id, group] : groups_) {
+    group->ring.reset();
+    group->chain.reset();
+    group->back_chain.reset();
+    group->fan_outs = {};
+    group->loads.clear();
+    group->bundles.clear();
+    group->costs.clear();
+    group->rounds.clear();
+    for (auto& [key, part] : group->parts) {
+      Part fresh;
+      fresh.group = part.group;
+      fresh.collective = part.collective;
+      fresh.method = part.method;
+      part = std::move(fresh);
+      lay_out(part);
+    }
+  }
+}
+
+const Bundle* CollectivePlayer::bundle_of(std::uint32_t slot, std::uint32_t step) const {
+  const Live& live = live_[slot];
+  const Part& part = *live.part;
+  if (part.bundle != nullptr) return part.bundle;
+  if (detail_ == Detail::Full || part.lanes != nullptr) return nullptr;
+  if (part.rounds == nullptr) {
+    const Burst& burst = part.plan.phases[live.phase];
+    return &(*part.group->fan_outs[static_cast<std::size_t>(burst.pattern)])[step].bundle;
+  }
+  const std::size_t track = step >> PositionBits, piece = step & PositionMask;
+  return &part.rounds->paths[track][live.pieces[track][piece].round].bundle;
+}
+
+void CollectivePlayer::lay_out(Part& part) {
+  const Collective& collective = part.collective;
   const Group& group = *part.group;
-  part.method = method_of(collective, *part.group);
   part.plan = plan_of(collective, part.method.algorithm, collective.bytes, group, group.id);
   part.bytes_sent =
       syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
@@ -513,7 +550,7 @@ std::vector<CollectiveChoice> CollectivePlayer::choices() const {
 // --- the play
 // ------------------------------------------------------------------------------------------------------
 
-void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint32_t owner) {
+void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint32_t owner, double uneven) {
   const Part& part = part_of(collective, id);
   bytes_sent_ += part.bytes_sent;
   part.choice->count += part.group->siblings.size();
@@ -531,6 +568,7 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   live.part = &part;
   live.phase = 0;
   live.owner = owner;
+  live.uneven = uneven;
   if (part.rounds != nullptr) {
     play_rounds(slot);
   } else if (part.bundle != nullptr) {
@@ -547,7 +585,7 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
 
 void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency,
                                 std::uint32_t slot, std::uint32_t step) {
-  network_.transfer(uses, bytes, latency, Event{EventKind::CollectiveStep, slot, step}.token());
+  network_.transfer(uses, bytes, latency * live_[slot].uneven, Event{EventKind::CollectiveStep, slot, step}.token());
 }
 
 void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot,
@@ -675,10 +713,11 @@ void CollectivePlayer::play_phase(std::uint32_t slot) {
     const FanOuts& fan_outs = *group.fan_outs[static_cast<std::size_t>(burst.pattern)];
     const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
     live.outstanding = fan_outs.size();
-    for (const FanOut& fan : fan_outs) {
+    for (std::uint32_t source = 0; source < fan_outs.size(); ++source) {
+      const FanOut& fan = fan_outs[source];
       Seconds latency;
       for (const FanOutCost& cost : fan.costs) latency = std::max(latency, cost.latency(bytes, n - 1));
-      move(fan.bundle, bytes, latency, slot);
+      move(fan.bundle, bytes, latency, slot, source);
     }
     return;
   }

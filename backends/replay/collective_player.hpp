@@ -40,10 +40,17 @@ class CollectivePlayer {
   void prepare(const Collective& collective, GroupId group) { static_cast<void>(part_of(collective, group)); }
 
   /// All members have arrived. `owner` comes back from on_step() when it is over.
-  void start(const Collective& collective, GroupId group, std::uint32_t owner);
+  /// @param uneven  factor on its latencies
+  void start(const Collective& collective, GroupId group, std::uint32_t owner, double uneven = 1);
 
   /// One of our events; the owner of the collective when that ended it.
   [[nodiscard]] std::optional<std::uint32_t> on_step(std::uint32_t slot, std::uint32_t step);
+
+  /// Routes or bandwidths of the topology have changed: what is known of them is looked up again. How collectives are
+  /// carried out stays as it was chosen. Not of a folded run.
+  void look_up_again();
+  /// What an action under way, of this token, loads by what is known now; nothing for a transfer between two members.
+  [[nodiscard]] const Bundle* bundle_of(std::uint32_t slot, std::uint32_t step) const;
 
   /// What was chosen for each (kind, family, size), in a fixed order.
   [[nodiscard]] std::vector<CollectiveChoice> choices() const;
@@ -116,6 +123,7 @@ class CollectivePlayer {
   /// What collectives of one kind, algorithm and size in one group have in common.
   struct Part {
     Group* group = nullptr;
+    Collective collective;
     Method method;
     const Bundle* bundle = nullptr;         // of one action; null:
     CollectivePlan plan;                    // is played transfer by transfer, or fan-out by fan-out
@@ -151,6 +159,7 @@ class CollectivePlayer {
     std::size_t phase = 0;
     std::size_t outstanding = 0;  // transfers or actions not yet over
     std::uint32_t owner = 0;
+    double uneven = 1;            // factor on latencies
   };
   struct ChoiceKey {
     FamilyId family;
@@ -173,7 +182,7 @@ class CollectivePlayer {
   [[nodiscard]] const Load& load_of_byte(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] CollectivePlan plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                        const Group& group, GroupId sibling) const;
-  void fill(const Collective& collective, Part& part);
+  void lay_out(Part& part);
   void add_figures(const Collective& collective, Part& part);
   const Sum<double>& between_nodes_of_byte(const Collective& collective, const Part& part);
   const Bundle& stretched_bundle(const Collective& collective, const Part& part);

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <limits>
 #include <optional>
 #include <unordered_map>
 
+#include "backends/replay/changes.hpp"
 #include "backends/replay/collective_player.hpp"
 #include "backends/replay/memory_ledger.hpp"
+#include "backends/replay/noise.hpp"
 #include "backends/replay/program.hpp"
 #include "backends/replay/send_player.hpp"
 #include "backends/replay/token.hpp"
@@ -50,16 +51,12 @@ class Replay : public NetworkListener {
     std::uint32_t generation = 0;  // of the end event of the running compute op; older ones are stale
     double work_left = 0;          // s at full rate
     double updated = 0;
-  };
-  struct LateSlowdown {
-    Seconds at;
-    double factor;
+    Seconds host_bound;            // of the running compute op: date that its host lets it end at
   };
   struct Seat {
     RankId rank;
     const Program* program = nullptr;
     double speed = 1;  // factor on compute time
-    std::vector<LateSlowdown> late{};
     std::size_t first_span = 0;
     std::size_t first_segment = 0;
     std::uint32_t first_op = 0;         // of its role in Timeline::ops
@@ -143,10 +140,15 @@ class Replay : public NetworkListener {
   double compute_rate(std::uint32_t seat) const {
     return seats_[seat].resident > 0 ? cluster_.device.compute_rate_while_communicating : 1.0;
   }
+  Seconds host_comes(std::uint32_t seat, const ProgramOp& op) { return segment_start(seat, op.segment) + op.arrival; }
+  const WorkCost& cost_of(const ProgramOp& op) const { return compiled_.works[op.work.value()]; }
   void plan_compute_end(std::uint32_t seat, std::uint32_t index);
+  void change_compute(std::uint32_t seat, double rate_before, double longer);
+  enum class NoiseOf : std::uint8_t { Compute, Latency };
+  [[nodiscard]] double unevenness(double variation, NoiseOf what, std::uint32_t seat, std::uint32_t op) const;
   void take_faults();
-  [[nodiscard]] double speed_of(std::uint32_t seat) const;
-  [[nodiscard]] double noise_of(std::uint32_t seat, std::uint32_t op) const;
+  void on_change(const Change& change);
+  void slow_down(std::uint32_t seat, double factor);
   void change_resident(std::uint32_t seat, int by);
   void end_collective(std::uint32_t owner);
   std::uint32_t begin_transfer(End sender, End receiver, Bytes bytes, bool eager, bool receiver_waits);
@@ -155,7 +157,9 @@ class Replay : public NetworkListener {
   void name_algorithms();
 
   const Schedule& schedule_;
-  const Cluster& cluster_;
+  const std::vector<Change> changes_;
+  std::optional<Cluster> changing_;  // where something changes on the way: a copy of our own
+  const Cluster& cluster_;           // as it is now
   const Cast& cast_;
   const bool keeps_timeline_;
   Network& network_;
@@ -182,15 +186,17 @@ class Replay : public NetworkListener {
 Replay::Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail,
                Network& network, bool timeline)
     : schedule_(schedule),
-      cluster_(cluster),
+      changes_(changes_of(cluster)),
+      changing_(changes_.empty() ? std::nullopt : std::optional(cluster)),
+      cluster_(changing_ ? *changing_ : cluster),
       cast_(cast),
       keeps_timeline_(timeline),
       network_(network),
-      compiled_(compile(schedule, cluster.device)),
-      book_(cluster.topology),
-      collectives_(schedule, cluster, detail, network, cast.folded() ? &book_ : nullptr),
-      sends_(schedule, cluster, cast, network, cast.folded() ? &book_ : nullptr),
-      memory_(cast.seats(), cluster.device.memory),
+      compiled_(compile(schedule, cluster_.device)),
+      book_(cluster_.topology),
+      collectives_(schedule, cluster_, detail, network, cast.folded() ? &book_ : nullptr),
+      sends_(schedule, cluster_, cast, network, cast.folded() ? &book_ : nullptr),
+      memory_(cast.seats(), cluster_.device.memory),
       stream_count_(schedule.streams.size()),
       seats_(cast.seats()),
       streams_(cast.seats() * schedule.streams.size()) {
@@ -300,6 +306,9 @@ RunResult Replay::run() {
   }
   result_.collectives = collectives_.choices();
   if (keeps_timeline_) name_algorithms();
+  for (std::size_t rank = 0; rank < cluster_.placement.size(); ++rank)
+    if (cluster_.placement[rank] != AcceleratorId(rank)) ++result_.ranks_moved;
+  if (!cluster_.faults.empty()) result_.detours = share_of_detours(cluster_.topology.router(), cluster_.placement);
   result_.bytes_sent = collectives_.bytes_sent_so_far() + sends_.bytes_sent_so_far();
   const std::vector<Bytes> carried = cast_.folded() ? book_.carried() : network_.carried();
   for (std::size_t link = 0; link < carried.size(); ++link)
@@ -346,6 +355,9 @@ void Replay::on_done(Token token) {
       break;
     case EventKind::TransferEnd:
       end_transfer(event.a);
+      break;
+    case EventKind::ClusterChange:
+      on_change(changes_[event.a]);
       break;
   }
 }
@@ -440,67 +452,88 @@ void Replay::end_op(std::uint32_t seat, std::uint32_t index) {
 
 void Replay::begin(std::uint32_t seat, std::uint32_t index, const Compute&) {
   Stream& state = stream(seat, index);
-  const WorkCost& cost = compiled_.works[program(seat).ops[running_op(seat, index)].work.value()];
-  state.work_left = (cost.device * (speed_of(seat) * noise_of(seat, running_op(seat, index)))).si();
+  const std::uint32_t number = running_op(seat, index);
+  const ProgramOp& op = program(seat).ops[number];
+  const double pace = seats_[seat].speed * unevenness(cluster_.noise.compute, NoiseOf::Compute, seat, number);
+  state.work_left = (cost_of(op).device * pace).si();
+  state.host_bound = host_comes(seat, op) + cost_of(op).host_bound(pace);
   state.updated = network_.now().si();
   plan_compute_end(seat, index);
 }
 
-// Factor on compute time, with faults that have begun.
-double Replay::speed_of(std::uint32_t seat) const {
-  double factor = seats_[seat].speed;
-  for (const LateSlowdown& late : seats_[seat].late)
-    if (network_.now() >= late.at) factor *= late.factor;
-  return factor;
+double Replay::unevenness(double variation, NoiseOf what, std::uint32_t seat, std::uint32_t op) const {
+  return noise_factor(variation, cluster_.seed, static_cast<std::uint64_t>(what), seats_[seat].rank.value(), op);
 }
 
-double Replay::noise_of(std::uint32_t seat, std::uint32_t op) const {
-  if (cluster_.noise.none()) return 1;
-  const std::uint64_t bits = mix(mix(cluster_.seed, seats_[seat].rank.value()), op);
-  const double uniform = (static_cast<double>(bits >> 11) + 1) * 0x1p-53;  // in (0, 1]
-  return 1 - cluster_.noise.compute * std::log(uniform);                    // exponential, by inversion
-}
-
-// What is slow or changes on the cluster.
+// What is slow from the start, and the dates of what changes later; these come before all that happens at the same time.
 void Replay::take_faults() {
-  const auto rank_on = [&](const std::string& name) -> std::optional<std::size_t> {
-    for (std::size_t rank = 0; rank < cluster_.placement.size(); ++rank)
-      if (cluster_.topology.vertex(cluster_.topology.accelerators()[cluster_.placement[rank].value()]).name == name) return rank;
-    return std::nullopt;
-  };
   for (const Fault& fault : cluster_.faults) {
-    if (fault.part == Fault::Part::Accelerator) {
-      const std::optional<std::size_t> rank = rank_on(fault.name);
-      if (!rank || fault.down) continue;
-      Seat& seat = seats_[cast_.seat_of[*rank]];
-      if (fault.at) seat.late.push_back({*fault.at, fault.slowdown});
-      else seat.speed *= fault.slowdown;
-    } else if (fault.at) {
-      for (const LinkId link : links_of(cluster_.topology, fault))
-        network_.change(*fault.at, link, cluster_.topology.link(link).bandwidth * fault.bandwidth);
-    }
+    result_.faults.push_back({fault, {}, 0, 0});
+    FaultEffect& effect = result_.faults.back();
+    const std::size_t rank = fault.part == Fault::Part::Accelerator ? rank_on(cluster_, fault) : schedule_.world_size();
+    if (rank < schedule_.world_size()) effect.rank = RankId(rank);
+    if (fault.part != Fault::Part::Accelerator) effect.links = links_of(cluster_.topology, fault).size();
+    if (effect.rank && !fault.at) seats_[cast_.seat_of[rank]].speed *= fault.slowdown;
   }
+  for (std::uint32_t i = 0; i < changes_.size(); ++i)
+    network_.delay(changes_[i].date, Event{EventKind::ClusterChange, i}.token());
+}
+
+void Replay::on_change(const Change& change) {
+  FaultEffect& effect = result_.faults[change.fault];
+  if (change.kind == Change::Kind::Slow) {
+    if (effect.rank) slow_down(cast_.seat_of[effect.rank->value()], effect.fault.slowdown);
+    return;
+  }
+  Topology& topology = changing_->topology;
+  for (const LinkId link : change.links) {
+    if (change.kind == Change::Kind::Narrow) topology.limit(link, effect.fault.bandwidth);
+    network_.set_bandwidth(link, change.kind == Change::Kind::Stop ? BytesPerSecond(0) : topology.link(link).bandwidth);
+  }
+  if (change.kind == Change::Kind::Stop) return;
+  if (change.kind == Change::Kind::Reroute) topology.set_router(change.router);
+  collectives_.look_up_again();
+  if (change.kind == Change::Kind::Reroute)
+    effect.rerouted = network_.reroute([&](Token token, std::vector<LinkUse>& uses) {
+      const Event event = Event::of(token);
+      const Bundle* bundle =
+          event.kind == EventKind::CollectiveStep ? collectives_.bundle_of(event.a, event.b) : nullptr;
+      if (bundle != nullptr) uses = bundle->uses;
+      else take_present_way(topology, uses);
+    });
+}
+
+// What is left of compute under way takes longer too.
+void Replay::slow_down(std::uint32_t seat, double factor) {
+  seats_[seat].speed *= factor;
+  change_compute(seat, compute_rate(seat), factor);
 }
 
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
-  const ProgramOp& op = program(seat).ops[running_op(seat, index)];
-  const Seconds issuing = compiled_.works[op.work.value()].host_bound(speed_of(seat));
-  const Seconds host_bound = segment_start(seat, op.segment) + op.arrival + issuing - network_.now();
-  at_op_end(seat, index, std::max(Seconds(stream(seat, index).work_left / compute_rate(seat)), host_bound));
+  const Stream& state = stream(seat, index);
+  at_op_end(seat, index, std::max(Seconds(state.work_left / compute_rate(seat)), state.host_bound - network_.now()));
 }
 
 // One more, or one less, communication kernel on the device: compute under way goes on at another rate.
 void Replay::change_resident(std::uint32_t seat, int by) {
   const double before = compute_rate(seat);
   seats_[seat].resident = static_cast<std::uint32_t>(static_cast<int>(seats_[seat].resident) + by);
-  if (compute_rate(seat) == before) return;
+  if (compute_rate(seat) != before) change_compute(seat, before, 1);
+}
+
+// Compute under way went at `rate_before` until now; what is left of it takes `longer` times as long, so does what is left
+// of its last kernel after the host has issued it.
+void Replay::change_compute(std::uint32_t seat, double rate_before, double longer) {
   for (std::uint32_t index = 0; index < stream_count_; ++index) {
     Stream& state = stream(seat, index);
     if (!state.running) continue;
     if (!std::holds_alternative<Compute>(program(seat).role->program[running_op(seat, index)].body)) continue;
     const double now = network_.now().si();
-    state.work_left = std::max(0.0, state.work_left - (now - state.updated) * before);
+    state.work_left = std::max(0.0, state.work_left - (now - state.updated) * rate_before) * longer;
     state.updated = now;
+    const ProgramOp& op = program(seat).ops[running_op(seat, index)];
+    const Seconds issued = std::max(network_.now(), host_comes(seat, op) + cost_of(op).last_issue());
+    if (state.host_bound > issued) state.host_bound = issued + (state.host_bound - issued) * longer;
     ++state.generation;
     plan_compute_end(seat, index);
   }
@@ -518,7 +551,9 @@ void Replay::begin(std::uint32_t seat, std::uint32_t index, const Collective& co
   gathering.arrived = 0;
   for (const std::uint32_t member : seats_of(gathering))
     span(member, running_op(member, index)).transfer = network_.now();
-  collectives_.start(collective, group, static_cast<std::uint32_t>(owner));
+  const std::uint32_t first = seats_of(gathering).front();
+  collectives_.start(collective, group, static_cast<std::uint32_t>(owner),
+                     unevenness(cluster_.noise.latency, NoiseOf::Latency, first, running_op(first, index)));
 }
 
 void Replay::end_collective(std::uint32_t owner) {
@@ -579,7 +614,8 @@ std::uint32_t Replay::begin_transfer(End sender, End receiver, Bytes bytes, bool
   span(sender.seat, running_op(sender.seat, sender.stream)).transfer = now;
   if (receiver_waits) span(receiver.seat, running_op(receiver.seat, receiver.stream)).transfer = now;
   sends_.start(seats_[sender.seat].rank, seats_[receiver.seat].rank, bytes,
-               Event{EventKind::TransferEnd, slot}.token());
+               Event{EventKind::TransferEnd, slot}.token(),
+               unevenness(cluster_.noise.latency, NoiseOf::Latency, sender.seat, running_op(sender.seat, sender.stream)));
   return slot;
 }
 

@@ -59,7 +59,7 @@ SendPlayer::Manner SendPlayer::manner_of(std::span<const LinkUse> way, Bytes byt
   return best;
 }
 
-void SendPlayer::start(RankId sender, RankId receiver, Bytes bytes, Token token) {
+void SendPlayer::start(RankId sender, RankId receiver, Bytes bytes, Token token, double uneven) {
   const bool between = paths_.between_nodes(sender, receiver);
   if (book_ == nullptr) {
     bytes_sent_ += bytes;
@@ -68,14 +68,14 @@ void SendPlayer::start(RankId sender, RankId receiver, Bytes bytes, Token token)
     const Manner manner = manner_of(scratch_, bytes, latency, between);
     // All links of a way between nodes are taken alike, so that a network of plain flows can carry it too.
     const double more = between ? manner.stretch.between : manner.stretch.inside;
-    return network_.transfer(scratch_, bytes * more, manner.latency, token);
+    return network_.transfer(scratch_, bytes * more, manner.latency * uneven, token);
   }
   const Ways& ways = ways_.at({sender, receiver});
   bytes_sent_ += bytes * ways.ranks;
   const Manner manner = manner_of(ways.own, bytes, ways.latency, between);
   const Bundle& bundle = ways.bundles.at(manner.figures);
   book_->moved(bundle, bytes);
-  network_.transfer(bundle.uses, bytes, manner.latency, token);
+  network_.transfer(bundle.uses, bytes, manner.latency * uneven, token);
 }
 
 }  // namespace syncline

@@ -24,7 +24,8 @@ class SendPlayer {
   void prepare(RankId sender, const Peer& peer);
 
   /// Both are there, or the sender is eager. `token` comes back from the network when the bytes have arrived.
-  void start(RankId sender, RankId receiver, Bytes bytes, Token token);
+  /// @param uneven  factor on the latency
+  void start(RankId sender, RankId receiver, Bytes bytes, Token token, double uneven = 1);
 
   /// By all ranks so far.
   [[nodiscard]] Bytes bytes_sent_so_far() const { return bytes_sent_; }

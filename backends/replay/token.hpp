@@ -12,6 +12,7 @@ enum class EventKind : std::uint8_t {
   OpEnd,          // a = seat, b = stream | generation << 8: the running op is over
   CollectiveStep, // a = slot of the collective, b = lane << 20 | position
   TransferEnd,    // a = slot of the send/receive pair
+  ClusterChange,  // a = position in changes_of()
 };
 
 /// 8 bits of kind, 24 of a, 32 of b.

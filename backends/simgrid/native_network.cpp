@@ -39,10 +39,9 @@ void NativeNetwork::delay(Seconds duration, Token token) {
   at(simgrid::s4u::Engine::get_clock() + duration.si(), [this, token] { listener_->on_done(token); });
 }
 
-void NativeNetwork::change(Seconds, LinkId, BytesPerSecond) {
-  throw std::invalid_argument("SimGrid's native network is not asked about faults that begin later; leave out --network "
-                              "native, or the fault's \"at\"");
-}
+void NativeNetwork::set_bandwidth(LinkId, BytesPerSecond) { SYNCLINE_CHECK(false, "links of the native network stay"); }
+
+std::size_t NativeNetwork::reroute(const Rerouting&) { SYNCLINE_CHECK(false, "routes of the native network stay"); }
 
 void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) {
   if (uses.empty() || bytes.si() <= 0) return delay(latency, token);

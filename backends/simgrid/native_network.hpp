@@ -23,8 +23,9 @@ class NativeNetwork : public Network, private Session::Hooks {
   void delay(Seconds duration, Token token) override;
   /// @throws std::invalid_argument on a coefficient other than 1
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override;
-  /// @throws std::invalid_argument: links that change are the fluid network's
-  void change(Seconds date, LinkId link, BytesPerSecond bandwidth) override;
+  /// @throws std::logic_error: links that change are the fluid network's; the backend refuses such faults
+  void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override;
+  std::size_t reroute(const Rerouting& rerouting) override;
   void run(NetworkListener& listener) override;
   [[nodiscard]] std::vector<Bytes> carried() const override { return carried_; }
   [[nodiscard]] std::uint64_t event_count() const override { return events_; }

@@ -12,6 +12,26 @@
 namespace syncline {
 namespace {
 
+void check_native(const Cluster& cluster) {
+  for (const Fault& fault : cluster.faults)
+    if (fault.at && fault.part != Fault::Part::Accelerator)
+      throw std::invalid_argument(fmt::format("\"{}\" fails within the step, and the links of SimGrid's native network stay "
+                                              "as they are; ask for the fluid network, or leave out \"at\"",
+                                              fault.name));
+}
+
+/// Parts of the network that are down or narrow from the start are no hindrance: the slowest of the siblings counts for all.
+void check_fold(const Cluster& cluster) {
+  if (!cluster.noise.none())
+    throw std::invalid_argument("with noise every rank is different, and none can stand for others; leave out noise, or "
+                                "do not fold");
+  for (const Fault& fault : cluster.faults)
+    if (fault.at || (fault.part == Fault::Part::Accelerator && !fault.down))
+      throw std::invalid_argument(fmt::format("\"{}\" makes ranks of a role differ, so that none can stand for the others; "
+                                              "leave out that fault, or do not fold",
+                                              fault.name));
+}
+
 class SimgridBackend : public Backend {
  public:
   RunResult run(const Schedule& schedule, const Cluster& cluster, const RunOptions& options) override {
@@ -22,9 +42,8 @@ class SimgridBackend : public Backend {
     if (options.fold && options.detail != Detail::Aggregate)
       throw std::invalid_argument(
           "full detail plays every transfer of every rank and cannot be folded; ask for aggregate detail");
-    if (options.fold && !(cluster.faults.empty() && cluster.noise.none()))
-      throw std::invalid_argument("faults and noise make ranks of a role differ, so that none can stand for the others; leave "
-                                  "out --fold, or faults and noise");
+    if (native) check_native(cluster);
+    if (options.fold) check_fold(cluster);
     const Cast cast = options.fold ? one_a_role(schedule) : everybody(schedule);
     const std::vector<BytesPerSecond> capacities = link_capacities(cluster.topology);
     std::unique_ptr<Network> network;

@@ -39,39 +39,66 @@ void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency
   SYNCLINE_CHECK(latency.si() >= 0, "a negative latency");
   ++transfers_;
   const std::uint32_t id = new_activity(token, State::Latency);
-  const auto count = static_cast<std::uint32_t>(uses.size());
-  const std::uint32_t first = new_elements(count);
-  for (std::uint32_t i = 0; i < count; ++i) elements_[first + i] = {uses[i].coefficient, uses[i].link.value(), 0};
+  set_elements(id, uses);
   Activity& flow = activities_[id];
   flow.bytes = flow.remaining = bytes.si();
-  flow.first_element = first;
-  flow.elements = count;
   if (latency.si() > 0) heap_.set(id, now_ + latency.si());
   else enter(id);
 }
 
-void Fluid::change(Seconds date, LinkId link, BytesPerSecond capacity) {
-  SYNCLINE_CHECK(date.si() >= now_ && capacity.si() > 0, "a change in the past, or to no bandwidth");
-  const auto later = [](const Change& a, const Change& b) { return a.date > b.date; };
-  const Change one{date.si(), capacity.si(), link.value()};
-  changes_.insert(std::lower_bound(changes_.begin(), changes_.end(), one, later), one);
+void Fluid::set_bandwidth(LinkId link, BytesPerSecond bandwidth) {
+  SYNCLINE_CHECK(bandwidth.si() >= 0, "a negative bandwidth");
+  links_[link.value()].capacity = bandwidth.si();
+  touch(link.value());
 }
 
-// Changes alone are no events: nothing waits for them.
+std::size_t Fluid::reroute(const Rerouting& rerouting) {
+  std::vector<std::uint32_t> under_way;
+  for (std::uint32_t id = 0; id < activities_.size(); ++id)
+    if (activities_[id].state == State::Latency || activities_[id].state == State::Flowing) under_way.push_back(id);
+  std::ranges::sort(under_way, {}, [&](std::uint32_t id) { return activities_[id].order; });
+  std::size_t changed = 0;
+  std::vector<LinkUse> before, after;
+  const auto same = [](const LinkUse& a, const LinkUse& b) { return a.link == b.link && a.coefficient == b.coefficient; };
+  for (const std::uint32_t id : under_way) {
+    const Activity& flow = activities_[id];
+    before.clear();
+    for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e)
+      before.push_back({LinkId(elements_[e].link), elements_[e].coefficient});
+    after = before;
+    rerouting(flow.token, after);
+    if (std::ranges::equal(before, after, same)) continue;
+    send_over(id, after);
+    ++changed;
+  }
+  return changed;
+}
+
+// The bytes that a transfer has still to move go over other links.
+void Fluid::send_over(std::uint32_t id, std::span<const LinkUse> uses) {
+  SYNCLINE_CHECK(!uses.empty(), "a transfer without a way");
+  Activity& flow = activities_[id];
+  const bool flowing = flow.state == State::Flowing;
+  if (flowing) {
+    settle(flow);
+    leave(id, flow.bytes - flow.remaining);
+    flow.bytes = flow.remaining;
+    flow.rate = 0;
+    heap_.remove(id);
+  }
+  free_elements(flow);
+  set_elements(id, uses);
+  if (flowing) enter(id);
+}
+
 std::optional<Seconds> Fluid::next_event() {
   solve();
   if (heap_.empty()) return std::nullopt;
-  double next = heap_.first_date();
-  if (!changes_.empty()) next = std::min(next, changes_.back().date);
-  return Seconds(std::max(now_, next));
+  return Seconds(std::max(now_, heap_.first_date()));
 }
 
 void Fluid::advance_to(Seconds date, std::vector<Token>& ended) {
   now_ = date.si();
-  for (; !changes_.empty() && changes_.back().date <= now_; changes_.pop_back()) {
-    links_[changes_.back().link].capacity = changes_.back().capacity;
-    touch(changes_.back().link);
-  }
   ended_.clear();
   while (!heap_.empty() && heap_.first_date() <= now_ + SameTime) {
     const std::uint32_t id = heap_.first_item();
@@ -83,7 +110,7 @@ void Fluid::advance_to(Seconds date, std::vector<Token>& ended) {
       continue;
     }
     ended_.push_back({activity.order, activity.token});
-    if (activity.state == State::Flowing) leave(id);
+    if (activity.state == State::Flowing) leave(id, activity.bytes);
     release(id);
   }
   std::sort(ended_.begin(), ended_.end(), [](const Ended& a, const Ended& b) { return a.order < b.order; });
@@ -114,12 +141,23 @@ std::uint32_t Fluid::new_activity(Token token, State state) {
 }
 
 void Fluid::release(std::uint32_t id) {
-  const Activity& activity = activities_[id];
-  if (activity.elements > 0) {
-    if (free_elements_.size() <= activity.elements) free_elements_.resize(activity.elements + 1);
-    free_elements_[activity.elements].push_back(activity.first_element);
-  }
+  free_elements(activities_[id]);
+  activities_[id].state = State::Free;
   free_activities_.push_back(id);
+}
+
+void Fluid::set_elements(std::uint32_t id, std::span<const LinkUse> uses) {
+  const auto count = static_cast<std::uint32_t>(uses.size());
+  const std::uint32_t first = new_elements(count);
+  for (std::uint32_t i = 0; i < count; ++i) elements_[first + i] = {uses[i].coefficient, uses[i].link.value(), 0};
+  activities_[id].first_element = first;
+  activities_[id].elements = count;
+}
+
+void Fluid::free_elements(const Activity& activity) {
+  if (activity.elements == 0) return;
+  if (free_elements_.size() <= activity.elements) free_elements_.resize(activity.elements + 1);
+  free_elements_[activity.elements].push_back(activity.first_element);
 }
 
 std::uint32_t Fluid::new_elements(std::uint32_t count) {
@@ -146,12 +184,12 @@ void Fluid::enter(std::uint32_t id) {
   }
 }
 
-void Fluid::leave(std::uint32_t id) {
+void Fluid::leave(std::uint32_t id, double moved) {
   const Activity& flow = activities_[id];
   for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e) {
     const Element& element = elements_[e];
     Link& link = links_[element.link];
-    link.carried += flow.bytes * element.coefficient;
+    link.carried += moved * element.coefficient;
     link.flows[element.position] = link.flows.back();
     elements_[link.flows[element.position].element].position = element.position;
     link.flows.pop_back();
@@ -228,6 +266,7 @@ void Fluid::fill() {
     Link& link = links_[least.link];
     if (link.open == 0) continue;
     const double rate = share_of(link);
+    SYNCLINE_CHECK(rate > 0 || link.capacity == 0, "a transfer that gets no bandwidth");
     if (rate > least.rate * SameShare) {  // flows fixed elsewhere since left it a larger share
       shares_.push_back({rate, least.link});
       std::push_heap(shares_.begin(), shares_.end(), larger_rate);
@@ -248,14 +287,18 @@ void Fluid::fill() {
   }
 }
 
+void Fluid::settle(Activity& flow) const {
+  flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
+  flow.updated = now_;
+}
+
 void Fluid::set_rate(std::uint32_t id, double rate) {
   Activity& flow = activities_[id];
   if (flow.rate == rate) return;
-  SYNCLINE_CHECK(rate > 0, "a transfer that gets no bandwidth");
-  flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated));
-  flow.updated = now_;
+  settle(flow);
   flow.rate = rate;
-  heap_.set(id, now_ + flow.remaining / rate);
+  if (rate > 0) heap_.set(id, now_ + flow.remaining / rate);
+  else heap_.remove(id);  // stands still
 }
 
 void PlainNetwork::run(NetworkListener& listener) {

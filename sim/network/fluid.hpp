@@ -28,10 +28,13 @@ class Fluid {
   /// Waits `latency` ≥ 0, then progresses by `bytes` ≥ 0 over `uses`. A link may stand in `uses` once only.
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token);
 
-  /// From `date` on, not before now, the link has that capacity, above 0.
-  void change(Seconds date, LinkId link, BytesPerSecond capacity);
+  /// From now on; 0: what crosses the link stands still.
+  void set_bandwidth(LinkId link, BytesPerSecond bandwidth);
+  /// Asks about every transfer under way, in the order in which they were started. What it has moved stays counted where
+  /// it went; its latency is not waited for again.
+  std::size_t reroute(const Rerouting& rerouting);
 
-  /// Date of the next event; none when nothing is under way.
+  /// Date of the next event; none when nothing is under way, or all that is stands still.
   [[nodiscard]] std::optional<Seconds> next_event();
   /// Moves the clock to `date`, not after next_event(), and appends to `ended` the tokens of everything that ends
   /// there, in the order in which it was started.
@@ -43,13 +46,13 @@ class Fluid {
   [[nodiscard]] std::uint64_t transfer_count() const { return transfers_; }
 
  private:
-  enum class State : std::uint8_t { Delay, Latency, Flowing };
+  enum class State : std::uint8_t { Free, Delay, Latency, Flowing };
 
   struct Activity {
     double remaining = 0;       // bytes of progress
     double rate = 0;            // bytes of progress per second
     double updated = 0;         // date at which `remaining` was right
-    double bytes = 0;
+    double bytes = 0;           // of progress over these links
     Token token = 0;
     std::uint64_t order = 0;    // of starting
     std::uint32_t first_element = 0;
@@ -85,8 +88,12 @@ class Fluid {
   std::uint32_t new_activity(Token token, State state);
   void release(std::uint32_t activity);
   std::uint32_t new_elements(std::uint32_t count);
+  void set_elements(std::uint32_t activity, std::span<const LinkUse> uses);
+  void free_elements(const Activity& activity);
   void enter(std::uint32_t activity);
-  void leave(std::uint32_t activity);
+  void leave(std::uint32_t activity, double moved);
+  void settle(Activity& flow) const;
+  void send_over(std::uint32_t activity, std::span<const LinkUse> uses);
   void touch(std::uint32_t link);
   void solve();
   void gather_connected();
@@ -94,13 +101,7 @@ class Fluid {
   double share_of(Link& link);
   void set_rate(std::uint32_t activity, double rate);
 
-  struct Change {
-    double date, capacity;
-    std::uint32_t link;
-  };
-
   double now_ = 0;
-  std::vector<Change> changes_;  // still to come, the next one last
   std::vector<Link> links_;
   std::vector<Activity> activities_;
   std::vector<std::uint32_t> free_activities_;
@@ -126,7 +127,8 @@ class FluidBacked : public Network {
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
     fluid_.transfer(uses, bytes, latency, token);
   }
-  void change(Seconds date, LinkId link, BytesPerSecond bandwidth) override { fluid_.change(date, link, bandwidth); }
+  void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override { fluid_.set_bandwidth(link, bandwidth); }
+  std::size_t reroute(const Rerouting& rerouting) override { return fluid_.reroute(rerouting); }
   [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
   [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }
   [[nodiscard]] std::uint64_t transfer_count() const override { return fluid_.transfer_count(); }

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/timeline/timeline.hpp"
+#include "sim/topology/faults.hpp"
 
 namespace syncline {
 
@@ -44,6 +46,14 @@ struct CollectiveChoice {
   std::string protocol{};          // as the topology's figures name it; empty where it has none
 };
 
+/// What one of the cluster's faults was in this run.
+struct FaultEffect {
+  Fault fault;
+  std::optional<RankId> rank;      // on a slow accelerator
+  std::size_t links = 0;           // that are down or narrower by it
+  std::size_t rerouted = 0;        // transfers that were under way and went on by other links
+};
+
 struct EngineStatistics {
   std::string name;              // "simgrid 3.32, fluid network"
   double wall_s = 0;             // wall-clock; not part of deterministic output
@@ -60,6 +70,9 @@ struct RunResult {
   std::vector<RankMemory> memory;            // by rank
   std::vector<LinkLoad> links;               // links that carried something, by id
   std::vector<CollectiveChoice> collectives;
+  std::vector<FaultEffect> faults;           // of the cluster, in their order
+  double detours = 0;                        // share of the pairs of ranks that do not talk by their usual route, at the end
+  std::size_t ranks_moved = 0;               // that are not on the accelerator of their number
   Bytes bytes_sent;              // by all members of all collectives and all senders, from one accelerator to another
   EngineStatistics engine;
 };

@@ -30,13 +30,6 @@ std::string_view word_of(Fault::Part part) {
   return "";
 }
 
-[[noreturn]] void refuse_name(const Fault& fault, const std::vector<std::string>& known, std::string_view hint) {
-  const std::string near = nearest_name(fault.name, known);
-  refuse(fmt::format("there is no {} \"{}\" in this topology{}{}", word_of(fault.part), fault.name,
-                     near.empty() ? "" : fmt::format("; the nearest is \"{}\"", near),
-                     near.empty() && !hint.empty() ? fmt::format("; {}", hint) : ""));
-}
-
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
@@ -52,6 +45,14 @@ std::vector<std::string> directions(const std::string& name) {
   const std::size_t number = right.find(" #");  // of parallel cables
   const std::string end = right.substr(0, number), rest = number == std::string::npos ? "" : right.substr(number);
   return {left + " → " + end + rest, end + " → " + left + rest};
+}
+
+[[noreturn]] void refuse_name(const Fault& fault, const std::vector<std::string>& known, std::string_view hint) {
+  const std::vector<std::string> directed = directions(fault.name);
+  const std::string near = nearest_name(directed.empty() ? fault.name : directed.front(), known);
+  refuse(fmt::format("there is no {} \"{}\" in this topology{}{}", word_of(fault.part), fault.name,
+                     near.empty() ? "" : fmt::format("; the nearest is \"{}\"", near),
+                     near.empty() && !hint.empty() ? fmt::format("; {}", hint) : ""));
 }
 
 std::vector<LinkId> links_named(const Topology& topology, const Fault& fault) {
@@ -110,6 +111,14 @@ class DetourRouter : public Router {
     uses.resize(static_cast<std::size_t>(begin));
     (sprayed ? split_ : single_)->load(source, target, uses);
   }
+
+  /// The usual way, or any of the usual ways, is broken.
+  [[nodiscard]] bool goes_round(AcceleratorId source, AcceleratorId target) const {
+    std::vector<LinkUse> uses;
+    usual_->load(source, target, uses);
+    return std::ranges::any_of(uses, [&](const LinkUse& use) { return !usable_[use.link.value()]; });
+  }
+  [[nodiscard]] const std::shared_ptr<const Router>& usual() const { return usual_; }
 
   [[nodiscard]] std::string description() const override {
     return usual_->description() + "; round what is down by a path of fewest links";
@@ -175,21 +184,43 @@ std::vector<AcceleratorId> accelerators_down(const Topology& topology, std::span
 }
 
 void apply_faults(Topology& topology, std::span<const Fault> faults) {
-  std::vector<bool> usable(topology.links().size(), true);
   bool broken = false;
   for (const Fault& fault : faults) {
     const std::vector<LinkId> links = links_of(topology, fault);  // its name is checked whenever it happens
     if (fault.at) continue;
-    if (fault.part == Fault::Part::Accelerator && !fault.down) continue;  // slow: no affair of the network
-    for (const LinkId link : links) {
-      if (fault.down) usable[link.value()] = false;
-      else topology.limit(link, fault.bandwidth);
-    }
     broken = broken || fault.down;
+    if (fault.down || fault.part == Fault::Part::Accelerator)
+      continue;  // a slow one is no affair of the network
+    for (const LinkId link : links) topology.limit(link, fault.bandwidth);
   }
-  if (!broken) return;
+  if (broken) topology.set_router(routes_at(topology, faults, Seconds(-1)));  // before any date
+}
+
+std::shared_ptr<const Router> routes_at(const Topology& topology, std::span<const Fault> faults,
+                                        Seconds date) {
+  std::vector<bool> usable(topology.links().size(), true);
+  for (const Fault& fault : faults)
+    if (fault.down && (!fault.at || *fault.at + fault.reroute <= date))
+      for (const LinkId link : links_of(topology, fault)) usable[link.value()] = false;
   check_reach(topology, usable, accelerators_down(topology, faults));
-  topology.set_router(std::make_unique<DetourRouter>(topology, topology.shared_router(), usable));
+  const auto* detours = dynamic_cast<const DetourRouter*>(&topology.router());
+  return std::make_shared<const DetourRouter>(topology, detours ? detours->usual() : topology.shared_router(),
+                                              usable);
+}
+
+double share_of_detours(const Router& router, std::span<const AcceleratorId> accelerators) {
+  constexpr std::size_t MostPairs = 1U << 18;  // a tenth of a second
+  const auto* detours = dynamic_cast<const DetourRouter*>(&router);
+  const std::size_t n = accelerators.size();
+  if (detours == nullptr || n < 2) return 0;
+  const std::size_t stride = std::max<std::size_t>(1, n * (n - 1) / MostPairs);
+  std::size_t round = 0, all = 0;
+  for (std::size_t pair = 0; pair < n * (n - 1); pair += stride, ++all) {
+    const std::size_t source = pair / (n - 1), target = pair % (n - 1);
+    if (detours->goes_round(accelerators[source], accelerators[target < source ? target : target + 1]))
+      ++round;
+  }
+  return static_cast<double>(round) / static_cast<double>(all);
 }
 
 }  // namespace syncline

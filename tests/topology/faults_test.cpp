@@ -118,6 +118,7 @@ TEST_CASE("who is cut off, and what is not there, is said by name") {
         "there is no switch \"spin1\" in this topology; the nearest is \"spine1\"");
   CHECK(refusal(tree, {down(Fault::Part::Nic, "node3.nic1")}).find("the nearest is \"node3.nic0\"") != std::string::npos);
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("there is no link") != std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("the nearest is \"leaf0 → spine0") != std::string::npos);
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0")}).find("write its two ends") != std::string::npos);
 }
 

@@ -93,20 +93,28 @@ Schedule schedule_of(const Scenario& scenario, const std::optional<pipeline::Ord
   return schedule;
 }
 
-/// Ranks in order on what is not down; where an accelerator is down, its whole node is left out, so that ranks that share
-/// a node still do.
+/// Ranks in order on what is not down. Where they fill whole nodes, a node with one that is down holds none,
+/// so that ranks that share a node still do.
 std::vector<AcceleratorId> placement_beside(const std::vector<AcceleratorId>& down, const Topology& topology,
                                             std::size_t ranks, const std::string& file) {
+  const bool whole_nodes = ranks >= static_cast<std::size_t>(topology.shape().accelerators_per_node);
   std::set<std::uint32_t> nodes;
   for (const AcceleratorId id : down) nodes.insert(topology.node_of(id));
   std::vector<AcceleratorId> placement;
-  for (std::size_t id = 0; id < topology.accelerators().size() && placement.size() < ranks; ++id)
-    if (!nodes.contains(topology.node_of(AcceleratorId(id)))) placement.emplace_back(id);
-  if (placement.size() < ranks)
-    refuse(file, fmt::format("has accelerators that are down on {} node{}, and the {} accelerators of the others are fewer "
-                             "than its {} ranks; add nodes (topology.accelerators), or take fewer ranks",
-                             nodes.size(), nodes.size() == 1 ? "" : "s", placement.size(), ranks));
-  return placement;
+  for (std::size_t id = 0; id < topology.accelerators().size() && placement.size() < ranks; ++id) {
+    const AcceleratorId next(id);
+    if (whole_nodes ? nodes.contains(topology.node_of(next)) : std::ranges::find(down, next) != down.end())
+      continue;
+    placement.push_back(next);
+  }
+  if (placement.size() == ranks) return placement;
+  const char* const left_out = !whole_nodes        ? "those that are down"
+                               : nodes.size() == 1 ? "the node of what is down"
+                                                   : "the nodes of those that are down";
+  refuse(file,
+         fmt::format("has {} ranks, {} more than there are accelerators without {}; add spare ones (raise "
+                     "topology.accelerators and keep parallel.dp), or take fewer ranks",
+                     ranks, ranks - placement.size(), left_out));
 }
 
 /// Puts the scenario's faults and noise into the cluster.
@@ -123,9 +131,11 @@ Cluster with_faults(Cluster cluster, const Scenario& scenario) {
 }
 
 Cluster cluster_of(const Scenario& scenario, const Schedule& schedule) {
-  if (!scenario.textbook) return with_faults(cluster_for(schedule, scenario.topology, scenario.device), scenario);
+  if (!scenario.textbook)
+    return with_faults(cluster_for(schedule, scenario.topology, scenario.device), scenario);
   const TextbookPipeline& textbook = *scenario.textbook;
-  if (textbook.topology) return with_faults(cluster_for(schedule, *textbook.topology, ideal_device()), scenario);
+  if (textbook.topology)
+    return with_faults(cluster_for(schedule, *textbook.topology, ideal_device()), scenario);
   const PipelineTransfers transfers{*textbook.transfers, textbook.bytes.value_or(Bytes(0)),
                                     textbook.bandwidth};
   return with_faults(pipeline_cluster(schedule.world_size(), transfers, textbook.hop), scenario);

@@ -30,9 +30,42 @@ constexpr PartKey PartKeys[]{{"link", Fault::Part::Link},
 
 Fields fields_of_part(Fault& fault, std::string_view key) {
   const bool accelerator = fault.part == Fault::Part::Accelerator;
-  return {required(key, fault.name), printed_if(fault.down, optional("down", fault.down)),
+  return {required(key, fault.name),
+          printed_if(fault.down, optional("down", fault.down)),
           printed_if(!accelerator && !fault.down, optional("bandwidth", fault.bandwidth, AnyShare)),
-          printed_if(accelerator && !fault.down, optional("slowdown", fault.slowdown, Slowdown)), optional("at", fault.at)};
+          printed_if(accelerator && !fault.down, optional("slowdown", fault.slowdown, Slowdown)),
+          optional("at", fault.at),
+          printed_if(fault.down && fault.at, optional("reroute", fault.reroute))};
+}
+
+/// What is wrong with the state that a fault describes.
+struct Contradiction {
+  bool holds;
+  std::string_view message;
+};
+
+void check_state(const ConfigValue& value, const Fault& fault) {
+  const bool accelerator = fault.part == Fault::Part::Accelerator;
+  const bool slower = value.node.find("slowdown") != nullptr,
+             narrower = value.node.find("bandwidth") != nullptr;
+  const Contradiction all[]{
+      {accelerator && narrower,
+       "an accelerator has a slowdown, not a bandwidth; name its NIC or its links for that"},
+      {!accelerator && slower, "slowdown is of accelerators; others have bandwidth, the share that is left"},
+      {fault.down && (narrower || slower), "what is down has nothing left; leave out the rest"},
+      {!fault.down && !narrower && !slower,
+       "says nothing of its state; add down: true, or bandwidth (the share that is left; of accelerators "
+       "slowdown)"},
+      {accelerator && fault.down && fault.at,
+       "an accelerator that goes down within the step stops a synchronous job there, so that there is no "
+       "step to "
+       "predict; leave out \"at\", and its ranks are placed on others"},
+      {fault.reroute != Seconds(0) && !(fault.down && fault.at),
+       "\"reroute\" is how long it takes to go round what is down from a time on; give down: true and at, or "
+       "leave it "
+       "out"}};
+  for (const Contradiction& one : all)
+    if (one.holds) return value.fail(one.message);
 }
 
 void read_fault(const ConfigValue& value, Fault& fault) {
@@ -41,18 +74,23 @@ void read_fault(const ConfigValue& value, Fault& fault) {
     for (const PartKey& part : PartKeys)
       if (value.node.find(part.key) != nullptr) named = &part;
   if (named == nullptr)
-    return value.fail("names no part; give link, nic, switch or accelerator, such as {switch: spine0, down: true}");
+    return value.fail(
+        "names no part; give link, nic, switch or accelerator, such as {switch: spine0, down: true}");
   fault.part = named->part;
   read_fields(value, fields_of_part(fault, named->key));
-  const bool accelerator = fault.part == Fault::Part::Accelerator;
-  if (accelerator && fault.bandwidth != 1) return value.fail("an accelerator has slowdown, not bandwidth");
-  if (!accelerator && fault.slowdown != 1) return value.fail("slowdown is of accelerators; others have bandwidth, the share left");
-  if (fault.down && (fault.bandwidth != 1 || fault.slowdown != 1)) return value.fail("what is down has nothing left; leave out the rest");
-  if (!fault.down && fault.bandwidth == 1 && fault.slowdown == 1)
-    return value.fail("says nothing of its state; add down: true, bandwidth (the share left) or slowdown");
-  if (fault.down && fault.at)
-    value.fail("begins to be down within the step, which a synchronous job does not survive as it is: such runs are not "
-               "simulated; leave out \"at\", or give the bandwidth that is left");
+  check_state(value, fault);
+}
+
+/// Of the name of the fault's part.
+Place place_of_part(const ConfigNode& root, std::size_t index, const Fault& fault) {
+  const ConfigEntry* list = root.find("faults");
+  if (list == nullptr) return root.mark.place();
+  const bool several = list->value.kind == ConfigNode::Kind::List && index < list->value.items.size();
+  const ConfigNode& item = several ? list->value.items[index] : list->value;
+  for (const PartKey& part : PartKeys)
+    if (part.part == fault.part)
+      if (const ConfigEntry* name = item.find(part.key)) return name->value.mark.place();
+  return list->mark.place();
 }
 
 }  // namespace
@@ -70,14 +108,31 @@ Codec codec(Fault& fault) {
 Fields fault_fields(Scenario& scenario) {
   return {printed_if(!scenario.faults.empty(), optional("faults", scenario.faults)),
           printed_if(!scenario.noise.none(),
-                     optional_block("noise", {optional("compute", scenario.noise.compute, Jitter)}))};
+                     optional_block("noise", {optional("compute", scenario.noise.compute, Jitter),
+                                              optional("latency", scenario.noise.latency, Jitter)}))};
 }
 
-void check_faults(const Scenario& scenario, const TopologySpec& spec, const ConfigNode& root, ConfigErrors& errors) {
+void check_faults(const Scenario& scenario, const TopologySpec& spec, const ConfigNode& root,
+                  ConfigErrors& errors) {
   if (scenario.faults.empty()) return;
+  Topology topology("", {});
   try {
-    Topology topology = build_topology(spec);
-    apply_faults(topology, scenario.faults);
+    topology = build_topology(spec);
+  } catch (const std::invalid_argument&) {
+    return;  // has been said already
+  }
+  bool known = true;
+  for (std::size_t i = 0; i < scenario.faults.size(); ++i) {
+    try {
+      static_cast<void>(links_of(topology, scenario.faults[i]));
+    } catch (const std::invalid_argument& error) {
+      errors.add(place_of_part(root, i, scenario.faults[i]), fmt::format("\"faults\": {}", error.what()));
+      known = false;
+    }
+  }
+  if (!known) return;
+  try {
+    static_cast<void>(routes_at(topology, scenario.faults, Seconds(2 * AnyTime.high)));
   } catch (const std::invalid_argument& error) {
     errors.add(place_of(root, "faults"), fmt::format("\"faults\": {}", error.what()));
   }

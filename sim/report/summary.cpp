@@ -312,6 +312,10 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.crosses_nodes = std::any_of(result.links.begin(), result.links.end(), [&](const LinkLoad& load) {
     return load.carried > Bytes(0) && leaves_node(topology, topology.link(load.link));
   });
+  run.faults = result.faults;
+  run.detours = result.detours;
+  run.ranks_moved = result.ranks_moved;
+  run.noise = cluster.noise;
   for (const PublishedFigure& published : context.published) run.published.push_back(compare(published, run));
   for (const Expectation& expected : context.expect) run.expect.push_back(judge(expected, run));
   warn_of_memory(result, run.warnings);

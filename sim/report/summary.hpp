@@ -112,6 +112,10 @@ struct RunSummary {
   std::vector<CollectiveSummary> collectives;
   std::vector<GroupSummary> groups;
   bool crosses_nodes = false;         // anything was carried between nodes
+  std::vector<FaultEffect> faults;    // of the cluster, and what all of them did:
+  double detours = 0;                 // share of the pairs of ranks that talk by another route than usual
+  std::size_t ranks_moved = 0;        // not on the accelerator of their number
+  Noise noise;
   std::vector<ClaimSummary> published;
   std::vector<ExpectationSummary> expect;
   std::vector<std::string> warnings;  // what the input contradicts itself in, a sentence each

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/fault_text.hpp"
 #include "sim/report/metric_table.hpp"
 #include "sim/report/summary.hpp"
 
@@ -138,6 +139,24 @@ Json groups_json(const std::vector<GroupSummary>& groups) {
   return list;
 }
 
+Json faults_json(const std::vector<FaultEffect>& faults) {
+  Json list = Json::array();
+  for (const FaultEffect& effect : faults) {
+    const Fault& fault = effect.fault;
+    list.push_back({{"part", name_of(fault.part)},
+                    {"name", fault.name},
+                    {"down", fault.down},
+                    {"bandwidth_share", number(fault.bandwidth)},
+                    {"slowdown", number(fault.slowdown)},
+                    {"at_s", number(fault.at)},
+                    {"reroute_s", number(fault.reroute)},
+                    {"links", effect.links},
+                    {"rank", effect.rank ? Json(effect.rank->value()) : Json(nullptr)},
+                    {"rerouted_transfers", effect.rerouted}});
+  }
+  return list;
+}
+
 Json published_json(const std::vector<ClaimSummary>& claims) {
   Json list = Json::array();
   for (const ClaimSummary& claim : claims)
@@ -200,6 +219,10 @@ std::string summary_json(const RunSummary& run) {
   object["collectives"] = collectives_json(run.collectives);
   object["groups"] = groups_json(run.groups);
   object["crosses_nodes"] = run.crosses_nodes;
+  object["faults"] = faults_json(run.faults);
+  object["detour_share"] = number(run.detours);
+  object["ranks_moved"] = run.ranks_moved;
+  object["noise"] = {{"compute", number(run.noise.compute)}, {"latency", number(run.noise.latency)}};
   object["published"] = published_json(run.published);
   object["expect"] = expect_json(run.expect);
   object["warnings"] = run.warnings;

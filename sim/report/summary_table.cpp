@@ -6,6 +6,7 @@
 
 #include "sim/core/printable.hpp"
 #include "sim/core/units.hpp"
+#include "sim/report/fault_text.hpp"
 #include "sim/report/metric_table.hpp"
 #include "sim/report/pipeline_text.hpp"
 #include "sim/report/summary.hpp"
@@ -259,6 +260,7 @@ std::string summary_table(const RunSummary& run) {
   text += result_table(run);
   if (run.pipeline) text += pipeline_table(*run.pipeline);
   for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);
+  text += fault_table(run);
   if (run.memory) text += memory_table(*run.memory, run.ranks);
   text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) + expectation_table(run);
   text += inconsistencies(run);

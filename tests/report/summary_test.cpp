@@ -395,6 +395,52 @@ TEST_CASE("the JSON object is stable and can be parsed") {
   CHECK(other == object);
 }
 
+TEST_CASE("the summary says what was broken, and what that did") {
+  ExampleRun example = example_run();
+  CHECK_FALSE(contains(summary_table(example.summary()), "Faults"));
+  Fault spine, nic, slow, late;
+  spine = {.part = Fault::Part::Switch, .name = "spine0", .down = true, .at = Seconds(10e-3), .reroute = Seconds(5e-3)};
+  nic = {.part = Fault::Part::Nic, .name = "node3.nic2", .bandwidth = 0.25, .at = {}, .reroute = {}};
+  slow = {.part = Fault::Part::Accelerator, .name = "node1.gpu3", .slowdown = 1.5, .at = {}, .reroute = {}};
+  late = {.part = Fault::Part::Link, .name = "leaf0 - spine1 #0", .down = true, .at = Seconds(2), .reroute = {}};
+  example.result.faults = {{spine, {}, 16, 3}, {nic, {}, 4, 0}, {slow, RankId(11), 0, 0}, {late, {}, 2, 0}};
+  example.result.detours = 0.125;
+  example.result.ranks_moved = 2;
+  example.cluster.noise = {0.02, 0};
+  const RunSummary run = example.summary();
+  const std::string table = summary_table(run);
+  check_width(table, 100);
+  CHECK(contains(table, R"(
+Faults
+  spine0             down from 10 ms, rerouted after 5 ms  16 links, 3 flows rerouted
+  node3.nic2         at 25.0 % of its bandwidth            4 links
+  node1.gpu3         1.5 times slower                      rank 11
+)"));
+  for (const char* line : { "down from 2 s, rerouted after 0 s     after the step", "12.5 % of the pairs of ranks talk by another route",
+                           "2 ranks are not on the accelerator of their number", "compute 2.00 %; seed"}) {
+    CAPTURE(line);
+    CHECK(contains(table, line));
+  }
+  const auto object = nlohmann::json::parse(summary_json(run));
+  REQUIRE(object["faults"].size() == 4);
+  CHECK(object["faults"][0]["rerouted_transfers"] == 3);
+  CHECK(object["faults"][0]["at_s"] == 0.01);
+  CHECK(object["faults"][1]["at_s"].is_null());
+  CHECK(object["faults"][2]["rank"] == 11);
+  CHECK(object["detour_share"] == 0.125);
+  CHECK(object["ranks_moved"] == 2);
+  CHECK(object["noise"]["compute"] == 0.02);
+}
+
+TEST_CASE("with noise an op may be faster than its mean, and that is no contradiction") {
+  ExampleRun example = example_run();
+  for (Span& span : example.result.timeline.spans)
+    if (span.rank == RankId(1) && span.op == 1) span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
+  CHECK_FALSE(example.summary().checks_hold());
+  example.cluster.noise.compute = 0.2;
+  CHECK(example.summary().checks_hold());
+}
+
 TEST_CASE("three runs side by side fit the page") {
   std::vector<RunSummary> runs{example_run().summary(), run_inside_nodes().summary(), run_without_communication().summary()};
   runs[1].context.scenario = "a name that is much longer than its column";

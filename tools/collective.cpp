@@ -28,19 +28,11 @@ constexpr int Schema = 1;
 constexpr std::size_t LargestTable = std::size_t{64} << 20;
 constexpr double ElementBytes = 4;  // of float, nccl-tests' default
 
-[[noreturn]] void refuse(const std::string& flag, const std::string& message) {
-  throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
-}
-
 /// Elements as nccl-tests counts them: of all-gather, reduce-scatter, all-to-all, scatter and gather those of one rank.
 double count_of(CollectiveKind kind, Bytes size, std::size_t ranks) {
   using enum CollectiveKind;
   const bool of_one = kind == AllGather || kind == ReduceScatter || kind == AllToAll || kind == Scatter || kind == Gather;
   return size.si() / ElementBytes / (of_one ? static_cast<double>(ranks) : 1);
-}
-
-std::string method_of(const CollectiveRow& row) {
-  return row.protocol.empty() ? std::string(name_of(row.algorithm)) : fmt::format("{} {}", name_of(row.algorithm), row.protocol);
 }
 
 class SimulateCollective : public Subcommand {
@@ -65,7 +57,7 @@ class SimulateCollective : public Subcommand {
     app.add_option("--ranks", ranks_, "Accelerators, as in 0-63 or 0,8,16-23 (default: all)");
     app.add_option("--sizes", sizes_, "S: FROM:TO:xFACTOR, FROM:TO:+STEP, or a list")->capture_default_str();
     CLI::Option* size = app.add_option("--group-size", group_size_, "Ranks a group; all groups run at once");
-    CLI::Option* groups = app.add_option("--groups", groups_, "So many groups")->excludes(size);
+    app.add_option("--groups", groups_, "So many groups")->excludes(size);
     app.add_option("--stride", stride_, "Members of a group are so many ranks apart");
     app.add_flag("--strided", strided_, "Members of a group are as far apart as can be: groups of one outer axis")
         ->excludes("--stride");
@@ -81,7 +73,6 @@ class SimulateCollective : public Subcommand {
         ->type_name("FILE.csv")
         ->excludes(compare);
     app.add_flag("--json", json_, "Print one JSON object");
-    static_cast<void>(groups);
   }
 
   ExitCode run() override {

@@ -14,10 +14,6 @@ namespace {
 constexpr std::size_t MostSizes = 1000;
 constexpr long long MostRanks = 1 << 22;
 
-[[noreturn]] void refuse(const char* flag, const std::string& message) {
-  throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
-}
-
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
   std::size_t begin = 0;

@@ -17,11 +17,6 @@
 namespace syncline {
 namespace {
 
-std::string method_text(const CollectiveRow& row) {
-  if (row.algorithm == Algorithm::Auto) return "send";
-  return row.protocol.empty() ? std::string(name_of(row.algorithm)) : fmt::format("{} {}", name_of(row.algorithm), row.protocol);
-}
-
 /// Of one topology, op, ranks and nodes.
 void predict_shape(std::vector<MeasuredRow*>& rows, const std::vector<Override>& overrides, const RunOptions& options) {
   const MeasuredRow& one = *rows.front();
@@ -42,7 +37,7 @@ void predict_shape(std::vector<MeasuredRow*>& rows, const std::vector<Override>&
   for (MeasuredRow* row : rows) {
     const auto found = std::ranges::find(predicted, row->size, &CollectiveRow::size);
     row->predicted = found->time;
-    row->method = method_text(*found);
+    row->method = one.op == calibrate::NcclOp::SendReceive ? "send" : method_of(*found);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "tools/collective_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -56,6 +58,10 @@ std::vector<LinkUse> scaled(std::vector<LinkUse> uses, double factor) {
 }
 
 }  // namespace
+
+std::string method_of(const CollectiveRow& row) {
+  return row.protocol.empty() ? std::string(name_of(row.algorithm)) : fmt::format("{} {}", name_of(row.algorithm), row.protocol);
+}
 
 double share_of(const LinkUse& load, const CollectiveRow& row, const Topology& topology) {
   const Seconds alone = Bytes(load.coefficient) / topology.link(load.link).bandwidth;

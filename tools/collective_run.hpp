@@ -25,6 +25,8 @@ struct CollectiveRow {
   std::vector<LinkUse> loads;  // bytes on each link, of all groups, by id
 };
 
+/// "ring Simple"
+[[nodiscard]] std::string method_of(const CollectiveRow& row);
 /// Bytes on a link over what it could carry in the row's time.
 [[nodiscard]] double share_of(const LinkUse& load, const CollectiveRow& row, const Topology& topology);
 /// The busiest link; null when nothing was loaded.

@@ -32,10 +32,6 @@ void throw_any(std::vector<Diagnostic> wrong) {
   if (!wrong.empty()) throw InputError(std::move(wrong));
 }
 
-[[noreturn]] void refuse(const std::string& flag, const std::string& message) {
-  throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
-}
-
 /// Decimal: CLI11 alone would take 010 for 8.
 CLI::Validator whole_number(long long most) {
   const auto check = [most](const std::string& text) -> std::string {

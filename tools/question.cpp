@@ -21,10 +21,6 @@ bool is_schedule(std::string_view text) {
   return text.starts_with(ScheduleTextHeader.substr(0, ScheduleTextHeader.find(' ')));
 }
 
-[[noreturn]] void refuse(const std::string& file, const std::string& message) {
-  throw InputError({{file, 0, 0, ""}, message});
-}
-
 void check_sound(const Schedule& schedule, const std::string& file, bool fold) {
   std::vector<Diagnostic> wrong;
   for (const std::string& message : check_schedule(schedule, fold))

@@ -39,10 +39,6 @@ constexpr std::array<std::string_view, 2> RuleFiles{"rules.yaml", "systems.yaml"
 // What a table of training runs has. Others in a folder of tables are passed over.
 constexpr std::array<std::string_view, 4> TrainingColumns{"id", "layers", "gpu", "n_gpus"};
 
-[[noreturn]] void refuse(const std::string& flag, const std::string& message) {
-  throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
-}
-
 CsvTable read_table(const std::string& file) { return CsvTable::parse(read_text_file(file, LargestTable), file); }
 
 bool is_training_table(const CsvTable& table) {

@@ -32,10 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using sweep::Row;
 
-[[noreturn]] void refuse(const std::string& flag, const std::string& message) {
-  throw InputError(Diagnostic{{flag, 0, 0, ""}, message});
-}
-
 /// As a shell takes it.
 std::string quoted(const std::string& word) {
   constexpr std::string_view Plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=,:+-";

@@ -12,12 +12,16 @@
 namespace syncline {
 namespace {
 
-/// Whether a link is down, by another fault, when this one begins.
-bool is_down_before(const Cluster& cluster, LinkId link, Seconds date) {
-  return std::ranges::any_of(cluster.faults, [&](const Fault& fault) {
-    if (!fault.down || (fault.at && *fault.at > date)) return false;
-    return std::ranges::binary_search(links_of(cluster.topology, fault), link);
-  });
+/// The links that are down at a date, ascending.
+std::vector<LinkId> down_at(const Cluster& cluster, Seconds date) {
+  std::vector<LinkId> down;
+  for (const Fault& fault : cluster.faults) {
+    if (!fault.down || (fault.at && *fault.at > date)) continue;
+    const std::vector<LinkId> links = links_of(cluster.topology, fault);
+    down.insert(down.end(), links.begin(), links.end());
+  }
+  std::ranges::sort(down);
+  return down;
 }
 
 }  // namespace
@@ -39,8 +43,10 @@ std::vector<Change> changes_of(const Cluster& cluster) {
     }
     Change change{*fault.at, fault.down ? Change::Kind::Stop : Change::Kind::Narrow, i,
                   links_of(cluster.topology, fault)};
-    if (!fault.down)
-      std::erase_if(change.links, [&](LinkId link) { return is_down_before(cluster, link, *fault.at); });
+    if (!fault.down) {
+      const std::vector<LinkId> down = down_at(cluster, *fault.at);
+      std::erase_if(change.links, [&](LinkId link) { return std::ranges::binary_search(down, link); });
+    }
     changes.push_back(std::move(change));
     if (!fault.down) continue;
     const Seconds known = *fault.at + fault.reroute;

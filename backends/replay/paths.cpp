@@ -17,13 +17,6 @@ Seconds PathFinder::append(RankId source, RankId target, std::vector<LinkUse>& u
   return topology().latency(std::span(uses).subspan(begin));
 }
 
-double PathFinder::fullest(std::span<const LinkUse> uses) const {
-  double most = 0;
-  for (const LinkUse& use : uses)
-    most = std::max(most, use.coefficient / topology().link(use.link).bandwidth.si());
-  return most;
-}
-
 LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<const Lane> lanes) {
   LanePaths paths;
   for (const Lane& lane : lanes) {
@@ -40,7 +33,7 @@ LanePaths PathFinder::lane_paths(std::span<const RankId> members, std::span<cons
   }
   sum_.add(paths.uses);
   paths.bundle.uses = sum_.take();
-  paths.seconds_per_byte = fullest(paths.bundle.uses);
+  paths.seconds_per_byte = topology().seconds_per_byte(paths.bundle.uses);
   add_costs(paths);
   return paths;
 }
@@ -94,7 +87,7 @@ FanOut PathFinder::fan_out(std::span<const RankId> members, std::size_t source) 
   FanOut fan;
   fan.bundle.uses = sum_.take();
   for (LinkUse& use : fan.bundle.uses) use.coefficient /= others;
-  cost.seconds_per_byte = fullest(fan.bundle.uses);
+  cost.seconds_per_byte = topology().seconds_per_byte(fan.bundle.uses);
   fan.costs = {cost};
   return fan;
 }

@@ -91,7 +91,6 @@ class PathFinder {
   [[nodiscard]] FanOut fan_out(std::span<const RankId> members, std::size_t source);
 
  private:
-  [[nodiscard]] double fullest(std::span<const LinkUse> uses) const;
   void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;

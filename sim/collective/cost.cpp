@@ -23,8 +23,7 @@ Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread) {
     case Algorithm::Tree: return {2 * (g - 1), up_and_down};
     case Algorithm::InNetwork: return {2, up_and_down};
     case Algorithm::Direct: return {g - 1, n - g};
-    case Algorithm::Ring:
-    default: break;
+    default: break;  // rings
   }
   const double steps = (n - 1) * (kind == CollectiveKind::AllReduce ? 2 : 1);
   const double between = spread.nodes == 1 ? 0 : steps * k / n;

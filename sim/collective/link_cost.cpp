@@ -21,11 +21,7 @@ class Pricer {
     return topology_.latency(std::span<const LinkUse>(way_));
   }
   /// Seconds that what has been added takes at the fullest link; begins anew.
-  double take() {
-    double most = 0;
-    for (const LinkUse& use : sum_.take()) most = std::max(most, use.coefficient / topology_.link(use.link).bandwidth.si());
-    return most;
-  }
+  double take() { return topology_.seconds_per_byte(sum_.take()); }
 
  private:
   std::span<const AcceleratorId> members_;

@@ -20,18 +20,6 @@ namespace {
 
 using Order = std::vector<std::uint32_t>;
 
-// Positions of the members, node by node in the order in which the nodes appear.
-std::vector<Order> by_node(std::span<const AcceleratorId> members, const Topology& topology) {
-  std::vector<Order> nodes;
-  std::map<std::uint32_t, std::size_t> index;
-  for (std::uint32_t position = 0; position < members.size(); ++position) {
-    const auto [entry, added] = index.try_emplace(topology.node_of(members[position]), nodes.size());
-    if (added) nodes.emplace_back();
-    nodes[entry->second].push_back(position);
-  }
-  return nodes;
-}
-
 std::uint32_t index_in_node(AcceleratorId accelerator, const Topology& topology) {
   return accelerator.value() % static_cast<std::uint32_t>(topology.shape().accelerators_per_node);
 }
@@ -170,7 +158,7 @@ Order walk(const TorusBox& torus, const std::vector<std::size_t>& order, const s
       const std::uint32_t digit = higher % extent;
       higher /= extent;
       range /= extent;
-      const bool modular = torus.wrapped() && (range % extent == 0 || range == 1);
+      const bool modular = torus.wrapped && (range % extent == 0 || range == 1);
       const std::uint32_t reflected = higher % 2 == 0 ? digit : extent - 1 - digit;
       const std::uint32_t place = modular ? (digit + extent - higher % extent) % extent : reflected;
       at += (place + start[d]) % extent * stride[d];
@@ -185,7 +173,7 @@ Order walk(const TorusBox& torus, const std::vector<std::size_t>& order, const s
 std::vector<Order> rings_on_torus(const TorusBox& torus) {
   const std::uint32_t longest = *std::max_element(torus.extent.begin(), torus.extent.end());
   const auto extended = std::count_if(torus.extent.begin(), torus.extent.end(), [](auto extent) { return extent > 1; });
-  const std::uint32_t translations = torus.wrapped() && extended > 1 ? std::min(MostTranslations, longest) : 1;
+  const std::uint32_t translations = torus.wrapped && extended > 1 ? std::min(MostTranslations, longest) : 1;
   std::vector<std::size_t> order(torus.extent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<Order> rings;
@@ -230,7 +218,7 @@ std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const 
       extent = std::max(extent, rank_of[coordinate(members[i])] + 1);
     }
     box.extent.push_back(extent);
-    box.wrap.push_back(extent <= 2 || (extent == size && shape.torus_wrap[d]));
+    box.wrapped = box.wrapped && (extent <= 2 || (extent == size && shape.torus_wrap[d]));
     stride *= size;
     box_stride *= extent;
   }
@@ -243,7 +231,7 @@ std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const 
 std::vector<Order> ring_orders(std::span<const AcceleratorId> members, const Topology& topology) {
   if (const std::optional<TorusBox> box = torus_box(members, topology)) return rings_on_torus(*box);
   if (members.size() > 2 && fully_meshed(members, topology)) return rings_in_mesh(members.size());
-  return rings_across_nodes(by_node(members, topology), members, topology);
+  return rings_across_nodes(positions_by_node(members, topology), members, topology);
 }
 
 }  // namespace syncline

@@ -205,23 +205,23 @@ std::vector<Track> bucket(CollectiveKind kind, const TorusBox& box) {
 
 }  // namespace
 
-bool TorusBox::wrapped() const { return std::ranges::all_of(wrap, [](bool one) { return one; }); }
-
 std::uint32_t TorusBox::count() const {
   return std::accumulate(extent.begin(), extent.end(), 1U, std::multiplies<>());
 }
 
-Layout layout_of(std::span<const AcceleratorId> members, const Topology& topology) {
-  Layout layout;
-  layout.members = members.size();
+std::vector<Positions> positions_by_node(std::span<const AcceleratorId> members, const Topology& topology) {
+  std::vector<Positions> nodes;
   std::map<std::uint32_t, std::size_t> index;
   for (std::uint32_t position = 0; position < members.size(); ++position) {
-    const auto [entry, added] = index.try_emplace(topology.node_of(members[position]), layout.nodes.size());
-    if (added) layout.nodes.emplace_back();
-    layout.nodes[entry->second].push_back(position);
+    const auto [entry, added] = index.try_emplace(topology.node_of(members[position]), nodes.size());
+    if (added) nodes.emplace_back();
+    nodes[entry->second].push_back(position);
   }
-  layout.box = torus_box(members, topology);
-  return layout;
+  return nodes;
+}
+
+Layout layout_of(std::span<const AcceleratorId> members, const Topology& topology) {
+  return {members.size(), positions_by_node(members, topology), torus_box(members, topology)};
 }
 
 bool Layout::equal_nodes() const {

@@ -30,14 +30,17 @@ using Track = std::vector<Round>;
 /// A torus, or a box of one, that members fill, each place once.
 struct TorusBox {
   std::vector<std::uint32_t> extent;
-  std::vector<bool> wrap;                    // by dimension: the two ends are neighbours
+  bool wrapped = true;                       // in every dimension: the two ends are neighbours
   std::vector<std::uint32_t> position_of{};  // by vertex of the box, first dimension fastest: the member there
 
-  [[nodiscard]] bool wrapped() const;        // in every dimension
   [[nodiscard]] std::uint32_t count() const;
 };
 /// The box that the members fill in one torus; nothing when they do not.
 [[nodiscard]] std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const Topology& topology);
+
+/// Positions of the members, node by node in the order in which the nodes appear.
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> positions_by_node(std::span<const AcceleratorId> members,
+                                                                        const Topology& topology);
 
 /// How a group lies on the cluster, so far as rounds want to know.
 struct Layout {

@@ -1,12 +1,12 @@
 #include "sim/config/catalogue.hpp"
 
-#include "sim/config/formats.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+
+#include "sim/config/formats.hpp"
 
 namespace syncline {
 namespace {

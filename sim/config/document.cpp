@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::string_view ByteOrderMark = "\xEF\xBB\xBF";
 
-[[noreturn]] void refuse(const std::string& file, const std::string& message) {
-  throw InputError({Place{file, 0, 0, ""}, message});
-}
-
 /// Bytes of the UTF-8 character at `text[at]`; 0 when it is none or a NUL.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };

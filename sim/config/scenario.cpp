@@ -61,8 +61,8 @@ void finish_given(Scenario& scenario, const ConfigNode& root, const fs::path& fo
   if (given.schedule.world_size() > static_cast<std::size_t>(scenario.topology.accelerators))
     errors.add(place_of(root, "schedule"),
                fmt::format("\"schedule\" is of {} ranks, more than the {} accelerators of the topology; set "
-                                  "topology.accelerators",
-                                  given.schedule.world_size(), scenario.topology.accelerators));
+                           "topology.accelerators",
+                           given.schedule.world_size(), scenario.topology.accelerators));
 }
 
 void finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {

@@ -77,6 +77,10 @@ std::string source_excerpt(const Place& place) {
 
 }  // namespace
 
+void refuse(const std::string& file_or_flag, const std::string& message) {
+  throw InputError(Diagnostic{{file_or_flag, 0, 0, ""}, message});
+}
+
 InputError::InputError(Diagnostic diagnostic) : InputError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
 
 InputError::InputError(std::vector<Diagnostic> diagnostics)

@@ -33,6 +33,9 @@ class InputError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+/// Throws the InputError of a whole file, or of a flag.
+[[noreturn]] void refuse(const std::string& file_or_flag, const std::string& message);
+
 /// The environment lacks something (no MPI, no GPU, no space on disk). Exit code 3.
 class EnvironmentError : public std::runtime_error {
  public:

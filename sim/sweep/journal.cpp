@@ -31,10 +31,6 @@ std::string hex(std::uint64_t hash) {
   throw EnvironmentError(fmt::format("cannot {} {}: {}", what, file, std::strerror(errno)));
 }
 
-[[noreturn]] void refuse(const std::string& file, const std::string& message) {
-  throw InputError({Place{file, 0, 0, ""}, message});
-}
-
 std::string whole_text(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) cannot("read", file);

@@ -10,13 +10,12 @@
 namespace syncline::sweep {
 namespace {
 
-constexpr std::array<std::string_view, 7> MoreIsBetter{"tokens-per-s",
+constexpr std::array<std::string_view, 6> MoreIsBetter{"tokens-per-s",
                                                        "tokens-per-s-per-accelerator",
                                                        "model-flop-per-s-per-accelerator",
                                                        "mfu",
                                                        "hfu",
-                                                       "overlap-share",
-                                                       "tokens-per-joule"};
+                                                       "overlap-share"};
 
 bool dominates(const std::vector<double>& one, const std::vector<double>& other) {
   bool better = false;

@@ -56,10 +56,8 @@ Row row_of_run(const Sweep& sweep, std::size_t point, const RunSummary& run) {
 }
 
 Row failed_row(const Sweep& sweep, std::size_t point, std::string_view error) {
-  Row row{point, labels_of(sweep, point), {}, std::string(error)};
+  Row row{point, labels_of(sweep, point), {}, one_line(std::string(error))};
   row.values.resize(sweep.metrics.size());
-  std::ranges::replace_if(
-      row.error, [](unsigned char c) { return c < 0x20; }, ' ');
   return row;
 }
 

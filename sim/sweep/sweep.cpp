@@ -18,13 +18,6 @@ namespace fs = std::filesystem;
 const std::vector<std::string> DefaultMetrics{"step-time", "tokens-per-s-per-accelerator", "mfu",
                                               "exposed-communication", "peak-memory"};
 
-/// A line of text: rows are lines.
-std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20; }, ' ');
-  return text;
-}
-
 bool is_labelled(const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::Map && node.entries.size() == 2 && node.find("label") != nullptr &&
          node.find("value") != nullptr;
@@ -228,6 +221,12 @@ bool same_place(const Place& place, const ConfigMark& mark) {
 }
 
 }  // namespace
+
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  return text;
+}
 
 std::size_t Sweep::size() const {
   std::size_t points = 1;

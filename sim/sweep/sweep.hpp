@@ -48,6 +48,9 @@ struct Sweep {
   [[nodiscard]] std::size_t size() const;  // points
 };
 
+/// Control characters as blanks: rows are lines.
+[[nodiscard]] std::string one_line(std::string text);
+
 /// Points of the largest sweep that is read.
 inline constexpr std::size_t MostPoints = 1'000'000;
 

@@ -1,20 +1,19 @@
 // From a description to a topology with its router: the nodes, then the fabric between them.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "sim/core/random.hpp"
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/measures.hpp"
 #include "sim/topology/nodes.hpp"
 
 namespace syncline {
-namespace {
-
-}  // namespace
 
 void Fabric::load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const {
   std::vector<LinkId> links;
   route(source, target, links);
-  for (const LinkId link : links) uses.push_back({link, 1.0});
+  add_plain(links, uses);
 }
 
 std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target, std::uint32_t salt) {
@@ -35,42 +34,21 @@ class ClusterRouter : public Router {
         moves_to_rail_(fabric_ && fabric_->has_rails() && nodes_.has_scale_up()) {}
 
   void route(AcceleratorId source, AcceleratorId target, std::vector<LinkId>& links) const override {
-    if (source == target) return;
-    if (nodes_.has_scale_up() && nodes_.same_node(source, target)) {
-      nodes_.route_inside(source, target, links);
-      return;
-    }
-    if (moves_to_rail_ && !on_same_rail(source, target)) {
-      const AcceleratorId peer = nodes_.peer_beside(source, target);
-      nodes_.route_inside(source, peer, links);
-      source = peer;
-    }
-    nodes_.route_to_endpoint(source, links);
-    if (fabric_) fabric_->route(nodes_.endpoint_of(source), nodes_.endpoint_of(target), links);
+    const std::optional<Ends> ends = begin(source, target, links);
+    if (!ends) return;
+    if (fabric_) fabric_->route(ends->source, ends->target, links);
     nodes_.route_from_endpoint(target, links);
   }
 
   void load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const override {
-    if (source == target) return;
-    std::vector<LinkId> inside;
-    const auto take_inside = [&] {
-      for (const LinkId link : inside) uses.push_back({link, 1.0});
-      inside.clear();
-    };
-    if (nodes_.has_scale_up() && nodes_.same_node(source, target)) {
-      nodes_.route_inside(source, target, inside);
-      return take_inside();
-    }
-    if (moves_to_rail_ && !on_same_rail(source, target)) {
-      const AcceleratorId peer = nodes_.peer_beside(source, target);
-      nodes_.route_inside(source, peer, inside);
-      source = peer;
-    }
-    nodes_.route_to_endpoint(source, inside);
-    take_inside();
-    if (fabric_) fabric_->load(nodes_.endpoint_of(source), nodes_.endpoint_of(target), uses);
-    nodes_.route_from_endpoint(target, inside);
-    take_inside();
+    std::vector<LinkId> links;
+    const std::optional<Ends> ends = begin(source, target, links);
+    add_plain(links, uses);
+    if (!ends) return;
+    if (fabric_) fabric_->load(ends->source, ends->target, uses);
+    links.clear();
+    nodes_.route_from_endpoint(target, links);
+    add_plain(links, uses);
   }
 
   [[nodiscard]] std::string description() const override {
@@ -81,6 +59,26 @@ class ClusterRouter : public Router {
   }
 
  private:
+  struct Ends {  // endpoints of the fabric
+    std::uint32_t source, target;
+  };
+
+  /// Appends the way up to the fabric; nothing more is to come where it ends inside the node.
+  std::optional<Ends> begin(AcceleratorId source, AcceleratorId target, std::vector<LinkId>& links) const {
+    if (source == target) return std::nullopt;
+    if (nodes_.has_scale_up() && nodes_.same_node(source, target)) {
+      nodes_.route_inside(source, target, links);
+      return std::nullopt;
+    }
+    if (moves_to_rail_ && !on_same_rail(source, target)) {
+      const AcceleratorId peer = nodes_.peer_beside(source, target);
+      nodes_.route_inside(source, peer, links);
+      source = peer;
+    }
+    nodes_.route_to_endpoint(source, links);
+    return Ends{nodes_.endpoint_of(source), nodes_.endpoint_of(target)};
+  }
+
   [[nodiscard]] bool on_same_rail(AcceleratorId a, AcceleratorId b) const {
     const std::uint32_t rails = nodes_.endpoints().per_node;
     return nodes_.endpoint_of(a) % rails == nodes_.endpoint_of(b) % rails;

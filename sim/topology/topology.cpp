@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/core/error.hpp"
 
 namespace syncline {
@@ -57,10 +59,16 @@ Seconds Topology::latency(std::span<const LinkUse> uses) const {
   return sum;
 }
 
+double Topology::seconds_per_byte(std::span<const LinkUse> uses) const {
+  double most = 0;
+  for (const LinkUse& use : uses) most = std::max(most, use.coefficient / link(use.link).bandwidth.si());
+  return most;
+}
+
 void Router::load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const {
   std::vector<LinkId> links;
   route(source, target, links);
-  for (const LinkId link : links) uses.push_back({link, 1.0});
+  add_plain(links, uses);
 }
 
 }  // namespace syncline

@@ -94,6 +94,8 @@ class Topology {
   [[nodiscard]] Seconds latency(std::span<const LinkId> route) const;
   /// Of what a transfer loads: the mean over its paths, weighted by their shares.
   [[nodiscard]] Seconds latency(std::span<const LinkUse> uses) const;
+  /// What a byte of progress takes at the fullest of the links, nothing else being under way.
+  [[nodiscard]] double seconds_per_byte(std::span<const LinkUse> uses) const;
 
  private:
   std::string name_;

@@ -8,16 +8,6 @@ using namespace syncline::test;
 
 namespace {
 
-const std::string Schedule = R"(syncline-schedule 1
-name "two"
-mesh dense axes=dp:2
-family dp mesh=dense axes=dp
-stream gather
-role 0 "all" ranks=0-1
-  op 0 collective all-gather family=dp bytes=1000 stream=gather
-end
-)";
-
 const std::string Good = R"(version: 1
 question: what breaks?
 schedule: two.schedule
@@ -32,10 +22,7 @@ run: {seed: 7}
 )";
 
 Scenario load(const std::string& text, const std::vector<Override>& overrides = {}) {
-  use_test_data();
-  const Folder folder;
-  folder.write("two.schedule", Schedule);
-  return load_scenario(folder.write("s.yaml", text), overrides);
+  return load_beside(TwoRanks, text, overrides);
 }
 
 std::string refusal(std::string text, const std::string& from, const std::string& to) {
@@ -43,7 +30,7 @@ std::string refusal(std::string text, const std::string& from, const std::string
   REQUIRE(at != std::string::npos);
   text.replace(at, from.size(), to);
   const Folder folder;
-  folder.write("two.schedule", Schedule);
+  folder.write("two.schedule", TwoRanks);
   use_test_data();
   return message_of([&] { static_cast<void>(load_scenario(folder.write("s.yaml", text))); }, folder / "");
 }

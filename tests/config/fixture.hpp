@@ -65,6 +65,26 @@ std::string message_of(const Call& call, const std::string& folder = "") {
   }
 }
 
+/// A schedule of two ranks, which scenarios bring as "two.schedule".
+inline const std::string TwoRanks = R"(syncline-schedule 1
+name "two"
+mesh dense axes=dp:2
+family dp mesh=dense axes=dp
+stream gather
+role 0 "all" ranks=0-1
+  op 0 collective all-gather family=dp bytes=1000 stream=gather
+end
+)";
+
+/// The scenario of that text, with the schedule beside it.
+inline Scenario load_beside(const std::string& schedule, const std::string& text,
+                            const std::vector<Override>& overrides = {}) {
+  use_test_data();
+  const Folder folder;
+  folder.write("two.schedule", schedule);
+  return load_scenario(folder.write("s.yaml", text), overrides);
+}
+
 /// A change to a good scenario, and what is said of the result; "" when that is good, too.
 struct Change {
   const char* name;

@@ -8,16 +8,6 @@ using namespace syncline::test;
 
 namespace {
 
-const std::string TwoRanks = R"(syncline-schedule 1
-name "two"
-mesh dense axes=dp:2
-family dp mesh=dense axes=dp
-stream gather
-role 0 "all" ranks=0-1
-  op 0 collective all-gather family=dp bytes=1000 stream=gather
-end
-)";
-
 const std::string Good = R"(version: 1
 question: how long does one gather take?
 schedule: two.schedule
@@ -25,19 +15,11 @@ topology: small-tree
 )";
 
 Scenario load(const std::string& scenario, const std::string& schedule = TwoRanks) {
-  use_test_data();
-  const Folder folder;
-  folder.write("two.schedule", schedule);
-  return load_scenario(folder.write("s.yaml", scenario));
+  return load_beside(schedule, scenario);
 }
 
 std::string refusal(const std::string& scenario, const std::string& schedule = TwoRanks) {
-  try {
-    load(scenario, schedule);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return message_of([&] { static_cast<void>(load(scenario, schedule)); });
 }
 
 }  // namespace

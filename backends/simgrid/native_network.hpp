@@ -21,8 +21,9 @@ class NativeNetwork : public Network, private Session::Hooks {
 
   [[nodiscard]] Seconds now() const override { return Seconds(session_.clock()); }
   void delay(Seconds duration, Token token) override;
-  /// @throws std::invalid_argument on a coefficient other than 1
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override;
+  /// @throws std::invalid_argument on a coefficient other than 1, and on thousands of bounded transfers at a time
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
+                BytesPerSecond most = AnyRate) override;
   /// @throws std::logic_error: links that change are the fluid network's; the backend refuses such faults
   void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override;
   std::size_t reroute(const Rerouting& rerouting) override;
@@ -35,6 +36,7 @@ class NativeNetwork : public Network, private Session::Hooks {
   struct Flow {
     std::vector<std::uint32_t> links;
     Bytes bytes;
+    simgrid::s4u::Link* bound = nullptr;         // of its own, when it may not have any rate
     Token token = 0;
     simgrid::s4u::CommPtr communication;
   };
@@ -42,6 +44,8 @@ class NativeNetwork : public Network, private Session::Hooks {
   void on_time_advance() override { finished_.clear(); }
   void on_completion(const simgrid::s4u::Activity& activity) override;
   void begin(std::size_t slot);
+  /// A link of so much bandwidth that no other transfer has; null for any rate.
+  simgrid::s4u::Link* bound_to(BytesPerSecond most);
   void at(double date, std::function<void()> action);
 
   Session session_;
@@ -49,6 +53,7 @@ class NativeNetwork : public Network, private Session::Hooks {
   simgrid::s4u::Host* source_ = nullptr;         // every communication is between the same two hosts;
   simgrid::s4u::Host* target_ = nullptr;         // what tells them apart is the path named for each
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
+  std::vector<simgrid::s4u::Link*> free_bounds_;
   std::vector<Flow> flows_;                      // by slot
   std::vector<std::size_t> free_slots_;
   std::vector<simgrid::s4u::CommPtr> finished_;  // freed at the next step: not inside their own callback

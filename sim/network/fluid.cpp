@@ -34,14 +34,16 @@ void Fluid::delay(Seconds duration, Token token) {
   heap_.set(new_activity(token, State::Delay), now_ + duration.si());
 }
 
-void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) {
+void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token, BytesPerSecond most) {
   if (uses.empty() || bytes.si() <= 0) return delay(latency, token);
   SYNCLINE_CHECK(latency.si() >= 0, "a negative latency");
+  SYNCLINE_CHECK(most.si() > 0, "a transfer that may not move");
   ++transfers_;
   const std::uint32_t id = new_activity(token, State::Latency);
   set_elements(id, uses);
   Activity& flow = activities_[id];
   flow.bytes = flow.remaining = bytes.si();
+  flow.most = most.si();
   if (latency.si() > 0) heap_.set(id, now_ + latency.si());
   else enter(id);
 }
@@ -213,6 +215,7 @@ void Fluid::solve() {
 void Fluid::gather_connected() {
   ++mark_;
   component_.clear();
+  bounded_.clear();
   const auto add = [&](std::uint32_t link) {
     if (links_[link].mark == mark_) return;
     links_[link].mark = mark_;
@@ -233,6 +236,7 @@ void Fluid::gather_connected() {
       Activity& flow = activities_[on_link.activity];
       if (flow.mark == mark_) continue;
       flow.mark = mark_;
+      if (flow.most < AnyRate.si()) bounded_.push_back(on_link.activity);
       for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e) add(elements_[e].link);
     }
     link.all_weight = link.weight;
@@ -250,7 +254,21 @@ double Fluid::share_of(Link& link) {
   return link.left / link.weight;
 }
 
-// Water filling over the component: the link with the least share is full first and fixes its flows.
+void Fluid::fix(std::uint32_t id, double rate) {
+  Activity& flow = activities_[id];
+  if (flow.mark == mark_) return;
+  flow.mark = mark_;
+  for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e) {
+    Link& link = links_[elements_[e].link];
+    link.left = std::max(0.0, link.left - rate * elements_[e].coefficient);
+    link.weight -= elements_[e].coefficient;
+    --link.open;
+  }
+  set_rate(id, rate);
+}
+
+// Water filling over the component: the link with the least share is full first and fixes its flows; a flow that may have
+// less than any share has that.
 void Fluid::fill() {
   ++mark_;  // now marks the flows that have their rate
   shares_.clear();
@@ -258,32 +276,26 @@ void Fluid::fill() {
     Link& link = links_[index];
     if (link.open > 0) shares_.push_back({share_of(link), index});
   }
+  for (const std::uint32_t id : bounded_) shares_.push_back({activities_[id].most, id, true});
   std::make_heap(shares_.begin(), shares_.end(), larger_rate);
   while (!shares_.empty()) {
     std::pop_heap(shares_.begin(), shares_.end(), larger_rate);
     const Share least = shares_.back();
     shares_.pop_back();
-    Link& link = links_[least.link];
+    if (least.of_flow) {
+      fix(least.index, least.rate);
+      continue;
+    }
+    Link& link = links_[least.index];
     if (link.open == 0) continue;
     const double rate = share_of(link);
     SYNCLINE_CHECK(rate > 0 || link.capacity == 0, "a transfer that gets no bandwidth");
     if (rate > least.rate * SameShare) {  // flows fixed elsewhere since left it a larger share
-      shares_.push_back({rate, least.link});
+      shares_.push_back({rate, least.index});
       std::push_heap(shares_.begin(), shares_.end(), larger_rate);
       continue;
     }
-    for (const FlowOnLink& on_link : link.flows) {
-      Activity& flow = activities_[on_link.activity];
-      if (flow.mark == mark_) continue;
-      flow.mark = mark_;
-      for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e) {
-        Link& other = links_[elements_[e].link];
-        other.left = std::max(0.0, other.left - rate * elements_[e].coefficient);
-        other.weight -= elements_[e].coefficient;
-        --other.open;
-      }
-      set_rate(on_link.activity, rate);
-    }
+    for (const FlowOnLink& on_link : link.flows) fix(on_link.activity, rate);
   }
 }
 

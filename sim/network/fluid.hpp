@@ -1,8 +1,8 @@
 // The max-min fluid core: delays, and flows that share links.
 //
 // A flow of rate r puts r · coefficient on each of its links. Rates are max-min fair: they rise together until a link
-// is full, the flows on it stay there, the others go on rising ("water filling": Bertsekas and Gallager, Data
-// Networks, 2nd ed., section 6.5.2). After a change only the flows that are connected to it through shared links are
+// is full or a flow has the most it may have; the flows on the link, or that flow, stay there, the others go on rising
+// ("water filling": Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2). After a change only the flows that are connected to it through shared links are
 // solved again. No globals, no engine: an engine drives it by next_event() and advance_to().
 #pragma once
 
@@ -26,7 +26,8 @@ class Fluid {
   /// Ends after `duration` ≥ 0.
   void delay(Seconds duration, Token token);
   /// Waits `latency` ≥ 0, then progresses by `bytes` ≥ 0 over `uses`. A link may stand in `uses` once only.
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token);
+  /// @param most  bytes of progress per second, > 0
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token, BytesPerSecond most = AnyRate);
 
   /// From now on; 0: what crosses the link stands still.
   void set_bandwidth(LinkId link, BytesPerSecond bandwidth);
@@ -50,7 +51,8 @@ class Fluid {
 
   struct Activity {
     double remaining = 0;       // bytes of progress
-    double rate = 0;            // bytes of progress per second
+    double rate = 0;            // bytes of progress per second,
+    double most = 0;            // and the most that it may have
     double updated = 0;         // date at which `remaining` was right
     double bytes = 0;           // of progress over these links
     Token token = 0;
@@ -80,9 +82,10 @@ class Fluid {
     std::uint32_t mark = 0;
     bool dirty = false;
   };
-  struct Share {
+  struct Share {                // the least rate first
     double rate;
-    std::uint32_t link;
+    std::uint32_t index;        // of a link, or of
+    bool of_flow = false;       // a flow that may have no more
   };
 
   std::uint32_t new_activity(Token token, State state);
@@ -99,6 +102,7 @@ class Fluid {
   void gather_connected();
   void fill();
   double share_of(Link& link);
+  void fix(std::uint32_t activity, double rate);
   void set_rate(std::uint32_t activity, double rate);
 
   double now_ = 0;
@@ -109,6 +113,7 @@ class Fluid {
   std::vector<std::vector<std::uint32_t>> free_elements_;  // by count
   EventHeap heap_;
   std::vector<std::uint32_t> dirty_, component_;
+  std::vector<std::uint32_t> bounded_;  // flows of the component that may not have any rate
   std::vector<Share> shares_;
   struct Ended {
     std::uint64_t order;
@@ -124,8 +129,9 @@ class FluidBacked : public Network {
  public:
   [[nodiscard]] Seconds now() const override { return fluid_.now(); }
   void delay(Seconds duration, Token token) override { fluid_.delay(duration, token); }
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) override {
-    fluid_.transfer(uses, bytes, latency, token);
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
+                BytesPerSecond most = AnyRate) override {
+    fluid_.transfer(uses, bytes, latency, token, most);
   }
   void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override { fluid_.set_bandwidth(link, bandwidth); }
   std::size_t reroute(const Rerouting& rerouting) override { return fluid_.reroute(rerouting); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace syncline {
 
 /// Named by the caller, handed back when the thing is done.
 using Token = std::uint64_t;
+
+/// Of a transfer that only its links hold back.
+inline constexpr BytesPerSecond AnyRate(std::numeric_limits<double>::infinity());
 
 /// Asked about one transfer that is under way: `uses`, what it loads, may be changed to what its remaining
 /// bytes shall.
@@ -35,7 +39,9 @@ class Network {
   virtual void delay(Seconds duration, Token token) = 0;
   /// on_done(token) after `latency`, then `bytes` of progress at a max-min fair rate over `uses`. With no
   /// uses or no bytes: after the latency.
-  virtual void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token) = 0;
+  /// @param most  of progress, > 0: what it does not take is left to others
+  virtual void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
+                        BytesPerSecond most = AnyRate) = 0;
   /// From now on. Without bandwidth, what crosses the link stands still until it has some, or goes another
   /// way.
   virtual void set_bandwidth(LinkId link, BytesPerSecond bandwidth) = 0;

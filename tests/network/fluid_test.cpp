@@ -82,6 +82,29 @@ TEST_CASE("a coefficient multiplies the load on a link, and the fair share is of
   CHECK(network.carried()[0].si() == doctest::Approx(120));  // 2·40 + 40
 }
 
+TEST_CASE("who may have no more leaves the rest to the others, and a bound above the share holds nobody back") {
+  // Links of 12 and 100 B/s. a over both, at most 3 B/s of progress; b over the first with coefficient 2: (12 − 3) / 2 = 4.5;
+  // c over the second, bound at 200: 100 − 3 = 97.
+  const std::vector<BytesPerSecond> links{BytesPerSecond(12), BytesPerSecond(100)};
+  PlainNetwork network(links);
+  Ends ends(network);
+  network.transfer(over({0, 1}), Bytes(30), Seconds(0), 0, BytesPerSecond(3));
+  network.transfer(std::vector<LinkUse>{{LinkId(0), 2.0}}, Bytes(45), Seconds(0), 1);
+  network.transfer(over({1}), Bytes(970), Seconds(0), 2, BytesPerSecond(200));
+  network.run(ends);
+  for (const Token token : {0U, 1U, 2U}) CHECK(ends.at[token] == doctest::Approx(10).epsilon(1e-12));
+}
+
+TEST_CASE("bounds that fill a link exactly let all of them have theirs") {
+  // 10 B/s in ten bounds of 1 B/s; what comes last is alone on the link, and has 1 B/s still.
+  const std::vector<BytesPerSecond> links{BytesPerSecond(10)};
+  PlainNetwork network(links);
+  Ends ends(network);
+  for (unsigned i = 0; i < 10; ++i) network.transfer(over({0}), Bytes(1.0 + i), Seconds(0), i, BytesPerSecond(1));
+  network.run(ends);
+  for (unsigned i = 0; i < 10; ++i) CHECK(ends.at[i] == doctest::Approx(1.0 + i).epsilon(1e-12));
+}
+
 TEST_CASE("what ends at one time is told in the order it was started") {
   const std::vector<BytesPerSecond> links(16, 1_GBps);
   PlainNetwork network(links);

@@ -70,7 +70,22 @@ TEST_CASE("sharing does not depend on latency: a near and a far flow get the sam
   }
 }
 
-// Random traffic over a topology: waves of flows between random pairs, sizes and starting times of all kinds.
+TEST_CASE("a transfer takes no more than it may, and others have the rest, on every network") {
+  // 50 GB/s: 20 of them for the first, 30 for the second, which so has 1.5 GB in 50 ms; alone again the first has no more.
+  for (const Kind kind : AllKinds) {
+    CAPTURE(static_cast<int>(kind));
+    const auto network = make_network(kind, {50_GBps});
+    Ends ends(*network);
+    network->transfer(over({0}), 2_GB, 10_us, 0, 20_GBps);
+    network->transfer(over({0}), 1.5_GB, 10_us, 1);
+    network->run(ends);
+    CHECK(ends.at[0] == doctest::Approx(0.1 + 10e-6).epsilon(1e-9));
+    CHECK(ends.at[1] == doctest::Approx(0.05 + 10e-6).epsilon(1e-9));
+  }
+}
+
+// Random traffic over a topology: waves of flows between random pairs, sizes and starting times of all kinds; a third of them
+// bounded below or about what links have.
 std::map<Token, double> random_traffic(Kind kind, const Topology& topology, std::uint64_t seed, unsigned flows) {
   const auto network = make_network(kind, link_capacities(topology));
   struct Starter : Ends {
@@ -86,6 +101,7 @@ std::map<Token, double> random_traffic(Kind kind, const Topology& topology, std:
     std::vector<LinkUse> uses;
     Bytes bytes;
     Seconds latency;
+    BytesPerSecond most = AnyRate;
   };
   std::vector<Flow> plan;
   const std::size_t n = topology.accelerators().size();
@@ -96,11 +112,12 @@ std::map<Token, double> random_traffic(Kind kind, const Topology& topology, std:
     for (const LinkId link : route) flow.uses.push_back({link, 1.0});
     flow.bytes = Bytes(static_cast<double>(1 + random.below(100'000'000)));
     flow.latency = topology.latency(route);
+    if (i % 3 == 0) flow.most = 1_GBps * static_cast<double>(1 + random.below(60));
     network->delay(1_ms * static_cast<double>(i % 16), 2 * i);
   }
   Starter ends(*network, [&](Token token) {
     const Flow& flow = plan[token / 2];
-    network->transfer(flow.uses, flow.bytes, flow.latency, token + 1);
+    network->transfer(flow.uses, flow.bytes, flow.latency, token + 1, flow.most);
   });
   network->run(ends);
   return ends.at;

@@ -480,6 +480,7 @@ void Replay::take_faults() {
 }
 
 void Replay::on_change(const Change& change) {
+  if (std::ranges::find(ended_, 0) == ended_.end()) return;  // after the step
   FaultEffect& effect = result_.faults[change.fault];
   if (change.kind == Change::Kind::Slow) {
     if (effect.rank) slow_down(cast_.seat_of[effect.rank->value()], effect.fault.slowdown);

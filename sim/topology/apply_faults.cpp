@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/core/error.hpp"
+#include "sim/core/random.hpp"
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/graph_router.hpp"
 
@@ -130,34 +131,41 @@ class DetourRouter : public Router {
   std::unique_ptr<const Router> single_, split_;
 };
 
+/// By vertex: what `from` reaches over the links that may be taken; backwards: what reaches `from`.
+std::vector<bool> reached(const Topology& topology, const std::vector<bool>& usable, VertexId from, bool backwards) {
+  std::vector<std::vector<VertexId>> next(topology.vertices().size());
+  for (std::size_t id = 0; id < usable.size(); ++id) {
+    const Link& link = topology.links()[id];
+    if (usable[id]) next[(backwards ? link.to : link.from).value()].push_back(backwards ? link.from : link.to);
+  }
+  std::vector<bool> found(next.size());
+  found[from.value()] = true;
+  std::vector<VertexId> queue{from};
+  for (std::size_t i = 0; i < queue.size(); ++i)
+    for (const VertexId vertex : next[queue[i].value()]) {
+      if (found[vertex.value()]) continue;
+      found[vertex.value()] = true;
+      queue.push_back(vertex);
+    }
+  return found;
+}
+
+/// All reach each other where the first reaches all, and all reach it.
 /// @throws std::invalid_argument naming two accelerators that are apart
 void check_reach(const Topology& topology, const std::vector<bool>& usable, const std::vector<AcceleratorId>& down) {
-  const std::unique_ptr<const Router> any = graph_router(topology, GraphRouting::Shortest, 0, usable);
-  std::vector<AcceleratorId> up;
+  std::vector<VertexId> up;
   for (std::size_t id = 0; id < topology.accelerators().size(); ++id)
-    if (std::ranges::find(down, AcceleratorId(id)) == down.end()) up.emplace_back(id);
-  std::vector<LinkId> links;
-  const auto reach = [&](AcceleratorId from, AcceleratorId to) {
-    links.clear();
-    any->route(from, to, links);
-    return !links.empty();
+    if (!std::ranges::binary_search(down, AcceleratorId(id))) up.push_back(topology.accelerators()[id]);
+  if (up.empty()) refuse("with these faults all accelerators are down");
+  const std::vector<bool> from_first = reached(topology, usable, up.front(), false),
+                          to_first = reached(topology, usable, up.front(), true);
+  const auto refuse_way = [&](VertexId from, VertexId to) {
+    refuse(fmt::format("with these faults {} cannot reach {}", topology.vertex(from).name, topology.vertex(to).name));
   };
-  const auto name = [&](AcceleratorId id) { return topology.vertex(topology.accelerators()[id.value()]).name; };
-  // Distances are kept by target: those to the first serve all; back from it one search each, unless links are down in
-  // one direction only nothing differs.
-  for (std::size_t i = 1; i < up.size(); ++i)
-    if (!reach(up[i], up.front()))
-      refuse(fmt::format("with these faults {} cannot reach {}", name(up[i]), name(up.front())));
-  bool mirrored = usable.size() % 2 == 0;  // every link has its opposite beside it, and both are up or down
-  for (std::size_t id = 0; mirrored && id < usable.size(); ++id) {
-    const Link& there = topology.links()[id];
-    const Link& back = topology.links()[id ^ 1U];
-    mirrored = there.from == back.to && there.to == back.from && usable[id] == usable[id ^ 1U];
+  for (const VertexId vertex : up) {
+    if (!to_first[vertex.value()]) refuse_way(vertex, up.front());
+    if (!from_first[vertex.value()]) refuse_way(up.front(), vertex);
   }
-  if (mirrored) return;
-  for (std::size_t i = 1; i < up.size(); ++i)
-    if (!reach(up.front(), up[i]))
-      refuse(fmt::format("with these faults {} cannot reach {}", name(up.front()), name(up[i])));
 }
 
 }  // namespace
@@ -213,14 +221,14 @@ double share_of_detours(const Router& router, std::span<const AcceleratorId> acc
   const auto* detours = dynamic_cast<const DetourRouter*>(&router);
   const std::size_t n = accelerators.size();
   if (detours == nullptr || n < 2) return 0;
-  const std::size_t stride = std::max<std::size_t>(1, n * (n - 1) / MostPairs);
-  std::size_t round = 0, all = 0;
-  for (std::size_t pair = 0; pair < n * (n - 1); pair += stride, ++all) {
-    const std::size_t source = pair / (n - 1), target = pair % (n - 1);
-    if (detours->goes_round(accelerators[source], accelerators[target < source ? target : target + 1]))
-      ++round;
-  }
-  return static_cast<double>(round) / static_cast<double>(all);
+  const std::size_t others = n - 1, asked = std::clamp<std::size_t>(MostPairs / n, 1, others);
+  std::size_t round = 0;
+  for (std::size_t source = 0; source < n; ++source)
+    for (std::size_t i = 0; i < asked; ++i) {
+      const std::size_t ahead = 1 + (asked == others ? i : mix(source, i) % others);
+      if (detours->goes_round(accelerators[source], accelerators[(source + ahead) % n])) ++round;
+    }
+  return static_cast<double>(round) / static_cast<double>(n * asked);
 }
 
 }  // namespace syncline

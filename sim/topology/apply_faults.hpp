@@ -33,8 +33,8 @@ void apply_faults(Topology& topology, std::span<const Fault> faults);
 [[nodiscard]] std::shared_ptr<const Router> routes_at(const Topology& topology, std::span<const Fault> faults,
                                                       Seconds date);
 
-/// Share of the ordered pairs of these accelerators that do not take their usual route; of many, of pairs
-/// evenly spread.
+/// Share of the ordered pairs of these accelerators that do not take their usual route; where there are many,
+/// by as many targets of each, drawn at random but always the same.
 [[nodiscard]] double share_of_detours(const Router& router, std::span<const AcceleratorId> accelerators);
 
 }  // namespace syncline

@@ -206,6 +206,7 @@ TEST_CASE("a fault elsewhere, or after the end, changes nothing") {
   const RunResult late = run(one_send(8, 3_MB), with(whole, {down(Fault::Part::Switch, spine, Seconds(1))}));
   CHECK(length(late) == seconds(3e-3));
   CHECK(late.faults[0].rerouted == 0);
+  CHECK(late.detours == 0);
 }
 
 TEST_CASE("a narrow link that is down already stays so") {

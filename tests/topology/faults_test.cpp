@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "sim/topology/apply_faults.hpp"
@@ -120,6 +121,53 @@ TEST_CASE("who is cut off, and what is not there, is said by name") {
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("there is no link") != std::string::npos);
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("the nearest is \"leaf0 → spine0") != std::string::npos);
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0")}).find("write its two ends") != std::string::npos);
+}
+
+TEST_CASE("who is cut off in one direction only is cut off") {
+  const TopologySpec star = all_to_all(4, Ideal);
+  CHECK(refusal(star, {down(Fault::Part::Link, "node2.gpu0 -> fabric")}) ==
+        "with these faults node2.gpu0 cannot reach node0.gpu0");
+  CHECK(refusal(star, {down(Fault::Part::Link, "fabric -> node2.gpu0")}) ==
+        "with these faults node0.gpu0 cannot reach node2.gpu0");
+  // Of the two directions between 0 and 1 on a ring each is left the long way round.
+  CHECK(refusal(torus(5, {5}), {down(Fault::Part::Link, "node0.gpu0 -> node1.gpu0")}).empty());
+}
+
+TEST_CASE("a cluster without any accelerator left is refused") {
+  CHECK(refusal(all_to_all(2, Mesh), {down(Fault::Part::Accelerator, "node0.gpu0"),
+                                      down(Fault::Part::Accelerator, "node1.gpu0")}) ==
+        "with these faults all accelerators are down");
+}
+
+TEST_CASE("whether all reach each other takes two searches, however many there are") {
+  Topology topology = build_topology(fat_tree(8192, 8, {.radix = 64}));
+  const auto up = std::ranges::find_if(topology.links(), [&](const Link& link) {
+    return topology.vertex(link.from).name == "leaf0" && topology.vertex(link.to).level == 2;
+  });
+  REQUIRE(up != topology.links().end());
+  const LinkId one_way(static_cast<std::size_t>(up - topology.links().begin()));
+  const auto begin = std::chrono::steady_clock::now();
+  apply_faults(topology, std::vector{down(Fault::Part::Link, topology.link_name(one_way))});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  CHECK(taken.count() < 1.5);  // a search for each would be 4 s and more
+}
+
+TEST_CASE("the share of detours is counted, and of many pairs comes near") {
+  // A NIC that is down is on the way of its accelerator to and from all of other nodes: 2 (n - 4) of n (n - 1) pairs.
+  struct Row {
+    int accelerators;
+    double within;  // of 2^18 pairs asked for 64 are from its accelerator, and about 64 to it: 3 · 8 of 128 are 19 %
+  };
+  for (const Row& row : {Row{64, 1e-12}, Row{256, 1e-12}, Row{4096, 0.19}}) {
+    CAPTURE(row.accelerators);
+    Topology topology = build_topology(fat_tree(row.accelerators, 4, {.radix = 64}));
+    std::vector<AcceleratorId> all;
+    for (std::size_t id = 0; id < topology.accelerators().size(); ++id) all.emplace_back(id);
+    CHECK(share_of_detours(topology.router(), all) == 0);
+    apply_faults(topology, std::vector{down(Fault::Part::Nic, "node3.nic1")});
+    const double n = row.accelerators;
+    CHECK(share_of_detours(topology.router(), all) == doctest::Approx(2 * (n - 4) / (n * (n - 1))).epsilon(row.within));
+  }
 }
 
 TEST_CASE("an accelerator that is down is not missed by the others") {

@@ -48,39 +48,51 @@ std::vector<std::string> directions(const std::string& name) {
   return {left + " → " + end + rest, end + " → " + left + rest};
 }
 
-[[noreturn]] void refuse_name(const Fault& fault, const std::vector<std::string>& known, std::string_view hint) {
-  const std::vector<std::string> directed = directions(fault.name);
-  const std::string near = nearest_name(directed.empty() ? fault.name : directed.front(), known);
-  refuse(fmt::format("there is no {} \"{}\" in this topology{}{}", word_of(fault.part), fault.name,
-                     near.empty() ? "" : fmt::format("; the nearest is \"{}\"", near),
-                     near.empty() && !hint.empty() ? fmt::format("; {}", hint) : ""));
+/// "it has none", "it has one, "fabric"", "it has 4, "spine0" to "spine3"".
+std::string extent_of(const std::vector<std::string>& known) {
+  if (known.empty()) return "it has none";
+  if (known.size() == 1) return fmt::format("it has one, \"{}\"", known.front());
+  return fmt::format("it has {}, \"{}\" to \"{}\"", known.size(), known.front(), known.back());
 }
 
+[[noreturn]] void refuse_name(const Fault& fault, const std::vector<std::string>& known) {
+  const std::vector<std::string> directed = directions(fault.name);
+  const std::string near = nearest_name(directed.empty() ? fault.name : directed.front(), known);
+  refuse(fmt::format("there is no {} \"{}\" in this topology; {}", word_of(fault.part), fault.name,
+                     near.empty() ? extent_of(known) : fmt::format("the nearest is \"{}\"", near)));
+}
+
+/// Many faults of a large topology ask often: names are written out only where the first end is right, or for a refusal.
 std::vector<LinkId> links_named(const Topology& topology, const Fault& fault) {
   const std::vector<std::string> wanted = directions(fault.name);
+  const auto is_wanted = [&](LinkId id) {
+    const std::string& from = topology.vertex(topology.link(id).from).name;
+    return std::ranges::any_of(wanted, [&](const std::string& name) {
+      return name.starts_with(from) && name == topology.link_name(id);
+    });
+  };
   std::vector<LinkId> found;
+  for (std::size_t id = 0; id < topology.links().size(); ++id)
+    if (is_wanted(LinkId(id))) found.emplace_back(id);
+  if (!wanted.empty() && found.size() >= wanted.size()) return found;
+
   std::vector<std::string> known;
-  for (std::size_t id = 0; id < topology.links().size(); ++id) {
-    std::string name = topology.link_name(LinkId(id));
-    if (std::ranges::find(wanted, name) != wanted.end()) found.emplace_back(id);
-    known.push_back(std::move(name));
-  }
+  for (std::size_t id = 0; id < topology.links().size(); ++id) known.push_back(topology.link_name(LinkId(id)));
+  if (known.empty()) refuse(fmt::format("there is no link \"{}\"; this topology has none", fault.name));
   if (wanted.empty())
     refuse(fmt::format("\"{}\" names no link; write its two ends, such as \"{}\", or \"{}\" for both directions",
                        fault.name, replaced(known.front(), " → ", " -> "), replaced(known.front(), " → ", " - ")));
-  if (found.size() < wanted.size()) refuse_name(fault, known, "syncline topology --links lists them");
-  return found;
+  refuse_name(fault, known);
 }
 
 VertexId vertex_named(const Topology& topology, const Fault& fault) {
+  const auto is_of_kind = [&](const Vertex& vertex) { return vertex.kind == kind_of(fault.part); };
+  for (std::size_t id = 0; id < topology.vertices().size(); ++id)
+    if (const Vertex& vertex = topology.vertices()[id]; is_of_kind(vertex) && vertex.name == fault.name) return VertexId(id);
   std::vector<std::string> known;
-  for (std::size_t id = 0; id < topology.vertices().size(); ++id) {
-    const Vertex& vertex = topology.vertices()[id];
-    if (vertex.kind != kind_of(fault.part)) continue;
-    if (vertex.name == fault.name) return VertexId(id);
-    known.push_back(vertex.name);
-  }
-  refuse_name(fault, known, "it has none");
+  for (const Vertex& vertex : topology.vertices())
+    if (is_of_kind(vertex)) known.push_back(vertex.name);
+  refuse_name(fault, known);
 }
 
 /// Keeps the routes that are whole.

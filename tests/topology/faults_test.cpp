@@ -152,6 +152,24 @@ TEST_CASE("whether all reach each other takes two searches, however many there a
   CHECK(taken.count() < 1.5);  // a search for each would be 4 s and more
 }
 
+TEST_CASE("links are found by name, of parallel cables the one, in either direction or both") {
+  struct Row {
+    std::string name;
+    std::vector<std::string> expected;
+  };
+  // Two leaves of 16 under a spine of 32 ports: 16 cables from each leaf.
+  const Topology topology = build_topology(fat_tree(32, 1, {.levels = 2, .radix = 32, .oversubscription = {1}}));
+  for (const Row& row : {Row{"leaf0 - spine0 #2", {"leaf0 → spine0 #2", "spine0 → leaf0 #2"}},
+                         Row{"leaf0 -> spine0 #2", {"leaf0 → spine0 #2"}},
+                         Row{"spine0 → leaf0 #2", {"spine0 → leaf0 #2"}},
+                         Row{"node1.nic0 - leaf0", {"node1.nic0 → leaf0", "leaf0 → node1.nic0"}}}) {
+    CAPTURE(row.name);
+    std::vector<std::string> found;
+    for (const LinkId link : links_of(topology, down(Fault::Part::Link, row.name))) found.push_back(topology.link_name(link));
+    CHECK(found == row.expected);
+  }
+}
+
 TEST_CASE("the share of detours is counted, and of many pairs comes near") {
   // A NIC that is down is on the way of its accelerator to and from all of other nodes: 2 (n - 4) of n (n - 1) pairs.
   struct Row {

@@ -2,17 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <set>
 #include <stdexcept>
 
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
+#include "sim/schedule/limits.hpp"
 
 namespace syncline {
 namespace {
 
 constexpr std::size_t MostSizes = 1000;
-constexpr long long MostRanks = 1 << 22;
+constexpr long long MostRanks = 1 << 18;  // as many accelerators as are built
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -28,6 +30,8 @@ std::vector<std::string> split(const std::string& text, char at) {
 Bytes size_of(const std::string& text) {
   const Bytes size = parse_bytes(text);
   if (size <= Bytes(0)) throw std::invalid_argument(fmt::format("\"{}\" is nothing to send", text));
+  if (size > limits::MostBytes) throw std::invalid_argument(fmt::format("\"{}\" is beyond {}", text, to_text(limits::MostBytes)));
+  if (size.si() != std::floor(size.si())) throw std::invalid_argument(fmt::format("\"{}\" is no whole number of bytes", text));
   return size;
 }
 
@@ -42,12 +46,14 @@ std::vector<Bytes> size_range(const std::string& from, const std::string& to, co
   std::vector<Bytes> sizes;
   for (Bytes size = first; size <= last; size = size * times + more) {
     if (sizes.size() == MostSizes) throw std::invalid_argument(fmt::format("more than {} sizes", MostSizes));
-    sizes.push_back(size);
+    const Bytes whole(std::floor(size.si()));
+    if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
   }
   return sizes;
 }
 
 std::uint32_t rank_of(const std::string& text) {
+  if (text.empty()) throw std::invalid_argument("a rank is missing; expected ranks as in 0-63 or 0,8,16-23");
   const long long rank = parse_integer(text);
   if (rank < 0 || rank >= MostRanks) throw std::invalid_argument(fmt::format("{} is no rank; expected 0 to {}", text, MostRanks - 1));
   return static_cast<std::uint32_t>(rank);
@@ -73,6 +79,7 @@ std::vector<AcceleratorId> parse_ranks(const std::string& text) {
   std::set<std::uint32_t> seen;
   try {
     for (const std::string& part : split(text, ',')) {
+      if (part.starts_with('-')) throw std::invalid_argument(fmt::format("\"{}\" is no rank; ranks count from 0", part));
       const std::size_t dash = part.find('-');
       const std::uint32_t first = rank_of(part.substr(0, dash));
       const std::uint32_t last = dash == std::string::npos ? first : rank_of(part.substr(dash + 1));

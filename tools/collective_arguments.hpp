@@ -10,7 +10,8 @@
 
 namespace syncline {
 
-/// "8B:8GiB:x2" (from, to, factor), "1MiB:8MiB:+1MiB" (step), "1MiB,64MiB" or one size.
+/// "8B:8GiB:x2" (from, to, factor), "1MiB:8MiB:+1MiB" (step), "1MiB,64MiB" or one size: whole bytes, up to
+/// limits::MostBytes. What a factor makes of them is rounded down to whole bytes.
 /// @throws InputError
 [[nodiscard]] std::vector<Bytes> parse_sizes(const std::string& text);
 

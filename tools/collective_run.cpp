@@ -112,6 +112,11 @@ std::vector<CollectiveRow> run_collectives(const Topology& topology, const Colle
       row.algorithm = choice.algorithm;
       row.protocol = choice.protocol;
     }
+    if (ops.size() == 1 && row.protocol.empty()) {  // what was carried is known: no way needs to be followed again
+      for (const LinkLoad& load : result.links)
+        if (load.carried > Bytes(0)) row.loads.push_back({load.link, load.carried.si()});
+      continue;
+    }
     const auto [known, added] = loads.try_emplace(row.algorithm);
     if (added && row.algorithm != Algorithm::Auto) known->second = loads_of_byte(topology, question, row.algorithm);
     row.loads = scaled(known->second, row.size.si());

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -56,6 +58,23 @@ void ProgressLine::show(double simulated_seconds, std::uint64_t events) {
       fmt::format("{}simulating: {}, {} events", ClearLine, to_text(Seconds(simulated_seconds)), events);
   std::fputs(line.c_str(), stderr);
 }
+
+WaitingLine::WaitingLine(const std::string& what) {
+  if (!errors_are_seen()) return;
+  writer_ = std::jthread([what](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any over;
+    std::unique_lock lock(mutex);
+    for (std::chrono::seconds waited = PatienceOfPeople;; waited += PatienceOfPeople) {
+      over.wait_for(lock, stop, PatienceOfPeople, [] { return false; });
+      if (stop.stop_requested()) break;
+      std::fputs(fmt::format("{}{}: {} s", ClearLine, what, waited.count()).c_str(), stderr);
+    }
+    std::fputs(ClearLine, stderr);
+  });
+}
+
+WaitingLine::~WaitingLine() = default;
 
 ProgressBar::ProgressBar(std::string items, std::size_t count)
     : items_(std::move(items)),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 namespace syncline {
 
@@ -30,6 +31,19 @@ class ProgressLine {
   using Clock = std::chrono::steady_clock;
   bool terminal_, shown_ = false;
   Clock::time_point next_;  // not written before
+};
+
+/// A line on stderr that says for how long something goes on that cannot tell how far it is; nothing where stderr is no
+/// terminal.
+class WaitingLine {
+ public:
+  explicit WaitingLine(const std::string& what);
+  ~WaitingLine();  // takes the line away
+  WaitingLine(const WaitingLine&) = delete;
+  WaitingLine& operator=(const WaitingLine&) = delete;
+
+ private:
+  std::jthread writer_;
 };
 
 /// A bar on stderr: how many of a number of items are done, how fast, and how long the rest takes; nothing where

@@ -15,7 +15,7 @@ void BundleSum::add(std::span<const LinkUse> uses, double factor) {
 }
 
 std::vector<LinkUse> BundleSum::take() {
-  std::sort(touched_.begin(), touched_.end());
+  if (!std::ranges::is_sorted(touched_)) std::ranges::sort(touched_);
   std::vector<LinkUse> uses;
   uses.reserve(touched_.size());
   for (const LinkId link : touched_) {

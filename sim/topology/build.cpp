@@ -12,6 +12,7 @@ namespace syncline {
 
 void Fabric::load(std::uint32_t source, std::uint32_t target, std::vector<LinkUse>& uses) const {
   std::vector<LinkId> links;
+  links.reserve(8);  // most ways; asked for by the million
   route(source, target, links);
   add_plain(links, uses);
 }

@@ -15,6 +15,7 @@
 #include "sim/timeline/trace.hpp"
 #include "sim/training/remedies.hpp"
 #include "tools/build_info.hpp"
+#include "tools/network_prices.hpp"
 #include "tools/options.hpp"
 #include "tools/question.hpp"
 #include "tools/subcommand.hpp"
@@ -172,8 +173,9 @@ class Run : public Subcommand {
   /// Simulates, and shows what is shown of each run by itself.
   RunSummary run_one(const Question& question) {
     const RunResult result = simulate(question, options_for(question));
-    RunSummary summary =
-        summarise(result, question.schedule, question.cluster, context_of(question, assignments_));
+    RunContext context = context_of(question, assignments_);
+    add_network_cost(context, question);
+    RunSummary summary = summarise(result, question.schedule, question.cluster, context);
     if (!trace_.empty()) {
       write_trace(trace_, result.timeline);
       spdlog::info("trace written to {}; open it at https://ui.perfetto.dev", trace_);

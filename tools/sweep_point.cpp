@@ -7,6 +7,7 @@
 
 #include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/report/summary.hpp"
+#include "tools/network_prices.hpp"
 #include "tools/question.hpp"
 
 namespace syncline {
@@ -18,13 +19,15 @@ void check_physics_holds(const RunSummary& summary) {
                    "the result breaks a physics check: " + check.name + ": " + check.violation);
 }
 
-RunSummary simulate(const Question& question, bool timeline) {
+RunSummary simulate(const Question& question, bool timeline, bool prices) {
   RunOptions options;
   options.detail = question.scenario->detail == "full" ? Detail::Full : Detail::Aggregate;
   options.fold = question.scenario->fold;
   options.timeline = timeline;
   const RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, options);
-  RunSummary summary = summarise(result, question.schedule, question.cluster, {});
+  RunContext context;
+  if (prices) add_network_cost(context, question);
+  RunSummary summary = summarise(result, question.schedule, question.cluster, context);
   check_physics_holds(summary);
   return summary;
 }
@@ -34,7 +37,7 @@ RunSummary simulate(const Question& question, bool timeline) {
 sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario, std::size_t point) {
   try {
     const Question question = question_of(scenario.scenario(sweep::settings_of(sweep, point)));
-    return sweep::row_of_run(sweep, point, simulate(question, sweep::needs_timeline(sweep)));
+    return sweep::row_of_run(sweep, point, simulate(question, sweep::needs_timeline(sweep), sweep::needs_prices(sweep)));
   } catch (const InputError& error) {
     return sweep::failed_row(sweep, point, sweep::in_one_line(error));
   } catch (const EnvironmentError& error) {

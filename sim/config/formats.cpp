@@ -44,6 +44,10 @@ Codec metric_value_codec(double& value, const std::string& metric, Limits limits
         return as(Bytes(value), limits, use);
       case MetricUnit::FlopRate:
         return as(FlopPerSecond(value), limits, use);
+      case MetricUnit::Power:
+        return as(Watts(value), limits, use);
+      case MetricUnit::Energy:  // J
+      case MetricUnit::Money:   // US dollars
       case MetricUnit::Share:
       case MetricUnit::TokenRate:
       case MetricUnit::Count:

@@ -58,7 +58,28 @@ std::optional<double> peak_activations(const RunSummary& run) {
   return peak;
 }
 
-constexpr std::array<MetricInfo, 20> Table{{
+std::optional<double> network_power(const RunSummary& run) {
+  if (!run.context.network_power) return std::nullopt;
+  return run.context.network_power->si();
+}
+
+std::optional<double> accelerator_energy(const RunSummary& run) {
+  if (!run.accelerator_power) return std::nullopt;
+  return (*run.accelerator_power * run.step_time).si();
+}
+
+std::optional<double> energy(const RunSummary& run) {
+  if (!run.accelerator_power || !run.context.network_power) return std::nullopt;
+  return ((*run.accelerator_power + *run.context.network_power) * run.step_time).si();
+}
+
+std::optional<double> energy_per_token(const RunSummary& run) {
+  const std::optional<double> of_step = energy(run), rate = run.throughput.tokens_per_s;
+  if (!of_step || !rate || *rate <= 0) return std::nullopt;
+  return *of_step / (*rate * run.step_time.si());
+}
+
+constexpr std::array<MetricInfo, 25> Table{{
     {"step-time", "step_time_s", "step time", MetricUnit::Time, [](const RunSummary& run) { return std::optional(run.step_time.si()); }},
     {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
      [](const RunSummary& run) { return run.throughput.tokens_per_s; }},
@@ -90,6 +111,12 @@ constexpr std::array<MetricInfo, 20> Table{{
     {"peak-activations", "peak_activations", "peak activations", MetricUnit::Count, peak_activations},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
      [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; }},
+    {"accelerator-energy", "accelerator_energy_j", "energy of the accelerators", MetricUnit::Energy, accelerator_energy},
+    {"energy", "energy_j", "energy of a step", MetricUnit::Energy, energy},
+    {"energy-per-token", "energy_per_token_j", "energy of a token", MetricUnit::Energy, energy_per_token},
+    {"network-cost", "network_cost_usd", "network cost", MetricUnit::Money,
+     [](const RunSummary& run) { return run.context.network_usd; }},
+    {"network-power", "network_power_w", "network power", MetricUnit::Power, network_power},
 }};
 
 }  // namespace
@@ -109,6 +136,11 @@ std::string percent(double share) {
 
 std::string signed_percent(double share) { return (share < 0 ? "" : "+") + percent(share); }
 
+std::string money_text(double usd) {
+  if (usd >= 999.5e3) return fmt::format("{:.4g} million USD", usd / 1e6);
+  return fmt::format("{:.0f} USD", usd);
+}
+
 std::string to_text(const MetricInfo& metric, double value) {
   switch (metric.unit) {
     case MetricUnit::Time: return to_text(Seconds(value));
@@ -117,6 +149,9 @@ std::string to_text(const MetricInfo& metric, double value) {
       return value < 1000 ? fmt::format("{:.4g} tokens/s", value) : fmt::format("{:.0f} tokens/s", value);
     case MetricUnit::FlopRate: return to_text(FlopPerSecond(value));
     case MetricUnit::Count: return fmt::format("{:.6g}", value);
+    case MetricUnit::Energy: return to_text(Joules(value));
+    case MetricUnit::Power: return to_text(Watts(value));
+    case MetricUnit::Money: return money_text(value);
     case MetricUnit::Size: break;
   }
   return to_text(Bytes(value));

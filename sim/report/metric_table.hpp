@@ -11,7 +11,7 @@
 
 namespace syncline {
 
-enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count };
+enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count, Energy, Power, Money };
 
 struct MetricInfo {
   std::string_view name;      // in scenarios: "step-time"
@@ -29,6 +29,8 @@ struct MetricInfo {
 [[nodiscard]] std::string percent(double share);
 /// The sign always: "+4.1 %".
 [[nodiscard]] std::string signed_percent(double share);
+/// "37299 USD", "1.234 million USD".
+[[nodiscard]] std::string money_text(double usd);
 [[nodiscard]] std::string to_text(const MetricInfo& metric, double value);
 
 }  // namespace syncline

@@ -270,6 +270,13 @@ void warn_of_utilisation(const Throughput& throughput, std::vector<std::string>&
                                      percent(*share)));
 }
 
+void warn_of_late_faults(const RunResult& result, std::vector<std::string>& warnings) {
+  for (const FaultEffect& effect : result.faults)
+    if (effect.fault.at && *effect.fault.at >= result.step_time)
+      warnings.push_back(fmt::format("the fault of \"{}\" is from {} on, after the step: it changes nothing", effect.fault.name,
+                                     to_text(*effect.fault.at)));
+}
+
 }  // namespace
 
 bool RunSummary::expectations_hold() const {
@@ -298,6 +305,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   const FlopPerSecond peak = figure == cluster.device.peak.end() ? FlopPerSecond() : figure->second;
   run.step_time = result.step_time;
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
+  if (cluster.device.power) run.accelerator_power = *cluster.device.power * static_cast<double>(run.ranks);
   if (!result.timeline.spans.empty())
     run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule), result.player_of);
   // A textbook of one stage is a pipeline without a bubble; a training run on one stage is none.
@@ -320,6 +328,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   for (const Expectation& expected : context.expect) run.expect.push_back(judge(expected, run));
   warn_of_memory(result, run.warnings);
   warn_of_utilisation(run.throughput, run.warnings);
+  warn_of_late_faults(result, run.warnings);
   run.checks = check_physics(result, schedule, cluster);
   run.engine = result.engine;
   return run;

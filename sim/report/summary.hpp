@@ -29,6 +29,8 @@ struct RunContext {
   std::optional<std::uint64_t> seed;
   std::vector<PublishedFigure> published;
   std::vector<Expectation> expect;
+  std::optional<double> network_usd;    // what the cluster's whole network costs, and draws
+  std::optional<Watts> network_power;
 };
 
 struct MemorySummary {
@@ -104,6 +106,7 @@ struct RunSummary {
 
   Seconds step_time;
   Throughput throughput;
+  std::optional<Watts> accelerator_power;    // of the ranks' devices together, at full load
   std::optional<Metrics> metrics;     // none when the run kept no timeline
   std::optional<PipelineMetrics> pipeline;   // of two stages or more, or without FLOP; with a timeline
   std::optional<MemorySummary> memory;

@@ -45,6 +45,14 @@ std::string value_of(const RunSummary& run, std::string_view metric) {
   return value ? metric_text(metric, *value) : "unknown";
 }
 
+// "1.2 MJ a step, 3.1 J a token, at most (all at full load)"; where the network's power is not known that of the rest.
+std::string energy_text(const RunSummary& run) {
+  if (!run.context.network_power)
+    return fmt::format("{} a step, at most, without the network, whose power is unknown", value_of(run, "accelerator-energy"));
+  const std::string per_token = run.throughput.tokens_per_s ? value_of(run, "energy-per-token") + " a token, " : "";
+  return fmt::format("{} a step, {}at most (all at full load)", value_of(run, "energy"), per_token);
+}
+
 std::string result_table(const RunSummary& run) {
   Rows rows{{"step time", to_text(run.step_time)}};
   const auto add = [&](std::string label, std::string text) { rows.push_back({std::move(label), std::move(text)}); };
@@ -75,6 +83,9 @@ std::string result_table(const RunSummary& run) {
   } else {
     add("timeline", run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
   }
+  if (run.accelerator_power) add("energy", energy_text(run));
+  if (run.context.network_usd || run.context.network_power)
+    add("network", fmt::format("{}, {}", value_of(run, "network-cost"), value_of(run, "network-power")));
   return aligned(rows, "ll") + (run.metrics && run.ranks > 1 ? "  (times are means over ranks)\n" : "");
 }
 

@@ -62,6 +62,12 @@ std::string_view base_unit(MetricUnit unit) {
       return "tokens/s";
     case MetricUnit::FlopRate:
       return "FLOP/s";
+    case MetricUnit::Energy:
+      return "J";
+    case MetricUnit::Power:
+      return "W";
+    case MetricUnit::Money:
+      return "USD";
     case MetricUnit::Size:
       return "B";
     default:

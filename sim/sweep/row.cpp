@@ -15,9 +15,13 @@ namespace syncline::sweep {
 namespace {
 
 // Of step time, job and memory alone. Any other metric asks for spans.
-constexpr std::array<std::string_view, 7> WithoutTimeline{
-    "step-time", "tokens-per-s", "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator", "mfu",
-    "hfu",       "peak-memory"};
+constexpr std::array<std::string_view, 12> WithoutTimeline{
+    "step-time",   "tokens-per-s",       "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator",
+    "mfu",         "hfu",                "peak-memory",                  "accelerator-energy",
+    "energy",      "energy-per-token",   "network-cost",                 "network-power"};
+
+// Of the network's parts, which take a price list.
+constexpr std::array<std::string_view, 4> OfParts{"energy", "energy-per-token", "network-cost", "network-power"};
 
 std::string line_of(const std::vector<std::string>& cells) {
   std::string line;
@@ -74,6 +78,12 @@ std::string in_one_line(const InputError& error) {
 bool needs_timeline(const Sweep& sweep) {
   return std::ranges::any_of(sweep.metrics, [](const std::string& metric) {
     return std::ranges::find(WithoutTimeline, metric) == WithoutTimeline.end();
+  });
+}
+
+bool needs_prices(const Sweep& sweep) {
+  return std::ranges::any_of(sweep.metrics, [](const std::string& metric) {
+    return std::ranges::find(OfParts, metric) != OfParts.end();
   });
 }
 

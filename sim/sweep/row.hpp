@@ -31,6 +31,9 @@ struct Row {
 /// Whether the metrics can be told without a timeline, which takes most of a small run's time.
 [[nodiscard]] bool needs_timeline(const Sweep& sweep);
 
+/// Whether any of the metrics is made from the price list of network parts.
+[[nodiscard]] bool needs_prices(const Sweep& sweep);
+
 /// With its line end, as of the others below.
 [[nodiscard]] std::string csv_header(const Sweep& sweep);
 [[nodiscard]] std::string csv_line(const Row& row);

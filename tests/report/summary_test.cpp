@@ -67,9 +67,11 @@ TEST_CASE("every figure of a small run is the one on paper") {
     CHECK(*metric_value(run, row.metric) == Approx(row.expected));
     tested.insert(row.metric);
   }
-  for (const char* of_pipelines : {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations"}) {
-    CHECK_FALSE(metric_value(run, of_pipelines).has_value());  // this run has none
-    tested.insert(of_pipelines);
+  // This run has no pipeline, and nobody knows what its parts draw and cost.
+  for (const char* not_here : {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations",
+                               "accelerator-energy", "energy", "energy-per-token", "network-cost", "network-power"}) {
+    CHECK_FALSE(metric_value(run, not_here).has_value());
+    tested.insert(not_here);
   }
   const auto names = metric_names();
   CHECK(tested == std::set<std::string>(names.begin(), names.end()));
@@ -77,6 +79,31 @@ TEST_CASE("every figure of a small run is the one on paper") {
   CHECK(run.crosses_nodes);
   CHECK(run.checks_hold());
   CHECK(violations(run).empty());
+}
+
+TEST_CASE("the energy of a step is the power of accelerators and network times its time, or unknown") {
+  ExampleRun example = example_run();
+  example.cluster.device.power = 500_W;
+  const RunSummary alone = example.summary();
+  CHECK(metric_value(alone, "accelerator-energy") == Approx(4 * 500 * 0.7));  // four ranks
+  CHECK_FALSE(metric_value(alone, "energy").has_value());
+  CHECK(contains(summary_table(alone), "1.4 kJ a step, at most, without the network, whose power is unknown"));
+
+  example.context.network_power = 300_W;
+  example.context.network_usd = 2.5e6;
+  const RunSummary whole = example.summary();
+  CHECK(metric_value(whole, "energy") == Approx((4 * 500 + 300) * 0.7));
+  CHECK(metric_value(whole, "energy-per-token") == Approx((4 * 500 + 300) * 0.7 / 4000));  // 4000 tokens a step
+  CHECK(metric_value(whole, "network-cost") == Approx(2.5e6));
+  CHECK(metric_text("network-cost", 2.5e6) == "2.5 million USD");
+  CHECK(metric_text("network-cost", 37299) == "37299 USD");
+  const std::string table = summary_table(whole);
+  CHECK(contains(table, "1.61 kJ a step, 402.5 mJ a token, at most (all at full load)"));
+  CHECK(contains(table, "2.5 million USD, 300 W"));
+  check_width(table, 100);
+
+  example.cluster.device.power.reset();
+  CHECK_FALSE(metric_value(example.summary(), "energy").has_value());
 }
 
 TEST_CASE("links are named, ranked by use, and summed by kind") {
@@ -422,6 +449,7 @@ Faults
     CHECK(contains(table, line));
   }
   const auto object = nlohmann::json::parse(summary_json(run));
+  CHECK(run.warnings == std::vector<std::string>{"the fault of \"leaf0 - spine1 #0\" is from 2 s on, after the step: it changes nothing"});
   REQUIRE(object["faults"].size() == 4);
   CHECK(object["faults"][0]["rerouted_transfers"] == 3);
   CHECK(object["faults"][0]["at_s"] == 0.01);

@@ -3,17 +3,23 @@
 
 #include <CLI/CLI.hpp>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/config/catalogue.hpp"
+#include "sim/config/price_list.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/units.hpp"
 #include "sim/topology/export.hpp"
 #include "sim/topology/measures.hpp"
+#include "tools/build_info.hpp"
+#include "tools/network_prices.hpp"
 #include "tools/options.hpp"
 #include "tools/subcommand.hpp"
 
@@ -78,6 +84,7 @@ Rows describe(const Measures& measures) {
                                   measures.cables)},
             {"diameter", fmt::format("{} links, {} (shortest paths; routes may be longer)", measures.diameter,
                                          to_text(measures.largest_latency))},
+            {"paths", fmt::format("{:.6g} of fewest links between the farthest accelerators", measures.path_diversity)},
             {"bisection", to_text(measures.bisection) + " one way"},
             {"injection", to_text(measures.injection) + " out of an accelerator"}};
   for (const Oversubscription& level : measures.oversubscription)
@@ -86,16 +93,59 @@ Rows describe(const Measures& measures) {
   return rows;
 }
 
+Rows describe(const Parts& parts) {
+  Rows rows;
+  for (const Parts::Switches& switches : parts.switches)
+    rows.emplace_back("switches", fmt::format("{} x {} ports, {}{}", switches.count, switches.ports, word_of(switches.network),
+                                              switches.level > 0 ? fmt::format(", level {}", switches.level) : ""));
+  for (const Parts::Cables& cables : parts.cables)
+    rows.emplace_back("cables", fmt::format("{} x {}, {} to {}, {}", cables.count, to_text(cables.bandwidth),
+                                            word_of(cables.from), word_of(cables.to), word_of(cables.kind)));
+  return rows;
+}
+
+constexpr int Schema = 1;
+
+nlohmann::ordered_json json_of(const TopologySpec& spec, const Topology& topology) {
+  using Json = nlohmann::ordered_json;
+  const Measures measures = measure(topology);
+  const Parts parts = parts_of(topology);
+  Json json{{"schema", Schema}, {"version", build::Version}, {"topology", spec.name}, {"source", spec.source},
+            {"accelerators", measures.accelerators}, {"nodes", measures.nodes}, {"nics", measures.nics},
+            {"switches", measures.switches}, {"cables", measures.cables},
+            {"routing", topology.router().description()},
+            {"diameter_links", measures.diameter}, {"largest_latency_s", measures.largest_latency.si()},
+            {"path_diversity", measures.path_diversity}, {"bisection_bytes_per_s", measures.bisection.si()},
+            {"injection_bytes_per_s", measures.injection.si()}, {"oversubscription", Json::array()},
+            {"parts", {{"switches", Json::array()}, {"cables", Json::array()}}}};
+  for (const Oversubscription& level : measures.oversubscription)
+    json["oversubscription"].push_back({{"level", level.level}, {"ratio", level.ratio}});
+  for (const Parts::Switches& switches : parts.switches)
+    json["parts"]["switches"].push_back({{"network", word_of(switches.network)}, {"level", switches.level},
+                                         {"ports", switches.ports}, {"count", switches.count}});
+  for (const Parts::Cables& cables : parts.cables)
+    json["parts"]["cables"].push_back({{"kind", word_of(cables.kind)}, {"from", word_of(cables.from)}, {"to", word_of(cables.to)},
+                                       {"bandwidth_bytes_per_s", cables.bandwidth.si()}, {"count", cables.count}});
+  return json;
+}
+
 void print(const Rows& rows) {
   for (const auto& [name, text] : rows)
     if (!text.empty()) fmt::print("  {:<14}{}\n", name, text);
 }
 
-/// Writes to a file, or for "-" to standard output.
-void write_to(const std::string& file, const Topology& topology, void (*write)(std::ostream&, const Topology&)) {
+/// A format that topologies are written in.
+struct Format {
+  const char* flag;
+  const std::string& file;  // empty: not asked for; "-": standard output
+  std::function<void(std::ostream&)> write;
+  std::function<std::vector<std::string>()> lost = [] { return std::vector<std::string>{}; };
+};
+
+void write_to(const std::string& file, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;  // whole before anything is written: what cannot be written leaves no half
   try {
-    write(text, topology);
+    write(text);
   } catch (const std::invalid_argument& error) {
     throw InputError(Diagnostic{{}, error.what()});
   }
@@ -128,6 +178,7 @@ class DescribeTopology : public Subcommand {
     app.add_option("--dot", dot_, "Write it for Graphviz; - for stdout")->type_name("FILE");
     app.add_option("--simgrid-xml", platform_, "Write it as a SimGrid platform with all routes; - for stdout")
         ->type_name("FILE");
+    app.add_flag("--json", json_, "Print one JSON object instead of the table");
     app.add_flag("--links", links_, "List every link by the name that reports and faults use");
   }
   ExitCode run() override {
@@ -139,29 +190,44 @@ class DescribeTopology : public Subcommand {
     const TopologySpec spec = load_topology(name_, overrides_of(assignments_));
     const Topology topology = build_topology(spec);
     bool written = false;
-    const std::pair<std::string, void (*)(std::ostream&, const Topology&)> outputs[]{
-        {graphml_, write_graphml}, {dot_, write_dot}, {platform_, write_simgrid_platform}};
-    for (const auto& [file, write] : outputs) {
-      if (file.empty()) continue;
-      write_to(file, topology, write);
+    const GraphRoutes routes = nearest_routes(spec);
+    for (const Format& format : {
+             Format{"--graphml", graphml_, [&](std::ostream& out) { write_graphml(out, topology, routes); },
+                    [&] { return lost_in_graphml(topology, routes); }},
+             Format{"--dot", dot_, [&](std::ostream& out) { write_dot(out, topology); }},
+             Format{"--simgrid-xml", platform_, [&](std::ostream& out) { write_simgrid_platform(out, topology); },
+                    [&] { return lost_in_platform(topology); }},
+         }) {
+      if (format.file.empty()) continue;
+      write_to(format.file, format.write);
       written = true;
+      if (const std::vector<std::string> lost = format.lost(); !lost.empty())
+        fmt::print(stderr, "{}: warning: the file does not hold {}\n", format.flag, fmt::join(lost, ", nor "));
     }
     if (links_) {
       for (std::size_t id = 0; id < topology.links().size(); ++id) fmt::print("{}\n", topology.link_name(LinkId(id)));
       written = true;
     }
     if (written) return Done;
+    if (json_) {
+      fmt::print("{}\n", json_of(spec, topology).dump(2));
+      return Done;
+    }
     fmt::print("{}\n", spec.name);
     print(describe(spec, topology));
     fmt::print("measured on the graph, at the bandwidth that is simulated\n");
     print(describe(measure(topology)));
+    print(describe(parts_of(topology)));
+    if (const auto prices = default_price_list())
+      fmt::print("its network by the price list \"{}\": typical price, range, power under full traffic\n{}", prices->name,
+                 cost_table(network_cost(topology, *prices)));
     return Done;
   }
 
  private:
   std::string name_;
   std::string graphml_, dot_, platform_;
-  bool list_ = false, links_ = false;
+  bool list_ = false, links_ = false, json_ = false;
   std::vector<std::string> assignments_;
 };
 

@@ -15,11 +15,13 @@ namespace fs = std::filesystem;
 
 constexpr int DeepestBase = 8;  // files that are laid over each other; more is a circle
 
-constexpr std::string_view GraphEnding = ".graphml";
+bool is_graph_file(std::string_view name) {
+  return name.ends_with(".graphml") || name.ends_with(".xml");
+}
 
 bool is_file_name(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".yaml") || name.ends_with(".yml") ||
-         name.ends_with(GraphEnding);
+         is_graph_file(name);
 }
 
 /// The file that a name stands for; nullopt, and an error, when there is none.
@@ -60,7 +62,7 @@ ConfigNode load(const ConfigNode& reference, const Catalogue& catalogue, const f
   }
   const std::optional<fs::path> file = find_file(reference, catalogue, from, errors);
   if (!file) return node;
-  if (file->extension() == GraphEnding) {
+  if (is_graph_file(file->string())) {
     node = graph_file(file->string(), errors);
     if (node.kind == ConfigNode::Kind::Faulty) return node;
   } else {

@@ -18,6 +18,8 @@ struct Catalogue {
 inline constexpr Catalogue Topologies{"topology", "topologies"};
 inline constexpr Catalogue Devices{"device", "devices"};
 inline constexpr Catalogue Models{"model", "models"};
+inline constexpr Catalogue Libraries{"communication library", "libraries"};
+inline constexpr Catalogue PriceLists{"price list", "parts"};
 
 /// The first that exists of: $SYNCLINE_DATA, the source tree this program was built from, ../share/syncline
 /// beside the program.

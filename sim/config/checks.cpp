@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "sim/topology/graph_error.hpp"
 #include "sim/topology/topology.hpp"
 
 namespace syncline {
@@ -35,6 +37,20 @@ bool check_divides(const Division& d, const ConfigNode& root, std::string_view p
              fmt::format("\"{}\" is {}, which does not divide {}{} ({}); try {}{}", path, d.part_value,
                          prefix, d.whole, d.whole_value, divisors_near(d.part_value, d.whole_value), d.hint));
   return false;
+}
+
+/// Of an item of the list at that path; of the list, where the item has none.
+Place place_of_item(const ConfigNode& root, const std::string& path, std::size_t index) {
+  const ConfigNode* node = &root;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const ConfigEntry* entry = node->find(path.substr(begin, end - begin));
+    if (entry == nullptr) return place_of(root, path);
+    node = &entry->value;
+    begin = end + 1;
+  }
+  const bool known = index < node->items.size() && node->items[index].mark.source != nullptr;
+  return known ? node->items[index].mark.place() : place_of(root, path);
 }
 
 }  // namespace
@@ -69,26 +85,30 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
   }
 }
 
-void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
-                    ConfigErrors& errors) {
+std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
+                                       ConfigErrors& errors) {
   const int count = topology.accelerators;
   const int per_node = topology.accelerators_per_node;
   if (!topology.graph && count % per_node != 0) {
     const std::string path = fmt::format("{}accelerators", prefix);
-    return errors.add(
-        place_of(root, path),
-        fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
-                    count, prefix, per_node, multiples_near(count, per_node)));
+    errors.add(place_of(root, path),
+               fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
+                           count, prefix, per_node, multiples_near(count, per_node)));
+    return std::nullopt;
   }
   if (topology.nic &&
       !check_divides({"nic.per-node", topology.nic->per_node, "accelerators-per-node", per_node, ""}, root,
                      prefix, errors))
-    return;
+    return std::nullopt;
+  const std::string_view block = prefix.substr(0, prefix.find('.'));
   try {
-    static_cast<void>(build_topology(topology));
+    return build_topology(topology);
+  } catch (const GraphError& error) {
+    errors.add(place_of_item(root, fmt::format("{}graph.{}", prefix, error.list()), error.index()), error.what());
   } catch (const std::invalid_argument& error) {
-    errors.add(place_of(root, prefix.substr(0, prefix.find('.'))), error.what());
+    errors.add(place_of(root, block), error.what());
   }
+  return std::nullopt;
 }
 
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,11 +10,12 @@
 
 #include "sim/config/document.hpp"
 #include "sim/config/scenario.hpp"
+#include "sim/topology/topology.hpp"
 
 namespace syncline {
 
 /// That the parts that faults name are there, and that the others can still reach each other.
-void check_faults(const Scenario& scenario, const TopologySpec& topology, const ConfigNode& root, ConfigErrors& errors);
+void check_faults(const Scenario& scenario, const Topology& topology, const ConfigNode& root, ConfigErrors& errors);
 
 /// @param root    the file, for places
 /// @param prefix  path of the block in it: "model." in a scenario, "" in a file of its own
@@ -22,9 +24,9 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
 /// What latent attention leaves no room for; of check_model.
 void check_latent(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
                   ConfigErrors& errors);
-/// Builds the topology to see whether it can be built, when the counts fit.
-void check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
-                    ConfigErrors& errors);
+/// Builds the topology to see whether it can be built, when the counts fit; nullopt, and an error, when not.
+std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
+                                       ConfigErrors& errors);
 /// Batch against ranks, sequence against model.
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
 /// Precisions against the device and each other, and how layers are run; of check_job.

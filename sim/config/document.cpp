@@ -117,16 +117,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// Makes everything in `node` stand at the flag.
-void move_to(ConfigNode& node, const ConfigMark& mark) {
-  node.mark = mark;
-  for (ConfigNode& item : node.items) move_to(item, mark);
-  for (ConfigEntry& entry : node.entries) {
-    entry.mark = mark;
-    move_to(entry.value, mark);
-  }
-}
-
 std::optional<ConfigNode> override_value(const Override& change, const ConfigMark& mark,
                                          ConfigErrors& errors) {
   try {
@@ -171,6 +161,15 @@ const ConfigEntry* ConfigNode::find(std::string_view key) const {
 ConfigEntry* ConfigNode::find(std::string_view key) {
   const auto found = std::ranges::find(entries, key, &ConfigEntry::key);
   return found == entries.end() ? nullptr : &*found;
+}
+
+void move_to(ConfigNode& node, const ConfigMark& mark) {
+  node.mark = mark;
+  for (ConfigNode& item : node.items) move_to(item, mark);
+  for (ConfigEntry& entry : node.entries) {
+    entry.mark = mark;
+    move_to(entry.value, mark);
+  }
 }
 
 ConfigNode scalar_node(std::string text) {

@@ -56,6 +56,8 @@ struct ConfigEntry {
 };
 
 [[nodiscard]] ConfigNode scalar_node(std::string text);
+/// Makes all of `node` stand at one place.
+void move_to(ConfigNode& node, const ConfigMark& mark);
 
 /// Everything found wrong, so that a user sees all of it at once.
 class ConfigErrors {

@@ -1,9 +1,20 @@
-// `collectives:` of a topology file.
+// `collectives:` of a topology file, and libraries/NAME.yaml.
+#include <filesystem>
+
+#include "sim/config/catalogue.hpp"
+#include "sim/config/format_parts.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/topology/collective_figures.hpp"
 
 namespace syncline {
+
+namespace {
+
+constexpr Limits OwnBlock{.low = 0, .high = 4};
+constexpr Limits Wire{.low = 1, .high = 4};
+
+}  // namespace
 
 // Found by argument-dependent lookup from the codecs, so not in an unnamed namespace.
 Fields fields_of(ProtocolFigures& figures);
@@ -14,16 +25,32 @@ Fields fields_of(ProtocolFigures& figures) {
           required("hop-inside", figures.hop_inside),
           required("hop-between", figures.hop_between),
           required("share-inside", figures.share_inside, AnyShare),
-          required("share-between", figures.share_between, AnyShare)};
+          required("share-between", figures.share_between, AnyShare),
+          optional("own-block", figures.own_block, OwnBlock),
+          optional("wire", figures.wire, Wire)};
 }
 
 Fields fields_of(CollectiveFigures& figures) {
-  return {optional("ring", figures.ring),
+  return {version_field(false),
+          optional("name", figures.name),
+          optional("source", figures.source),
+          optional("ring", figures.ring),
           optional("tree", figures.tree),
           optional("in-network", figures.in_network),
           optional("direct", figures.direct),
           optional("send", figures.send),
           optional("node-limit", figures.node_limit)};
+}
+
+Codec codec(CollectiveFigures& figures) {
+  const auto read = [&figures](const ConfigValue& value) {
+    ConfigNode node = value.node;
+    if (node.kind == ConfigNode::Kind::Scalar)
+      resolve_block(node, Libraries, std::filesystem::path(value.mark.place().file).parent_path(), value.errors);
+    if (node.kind != ConfigNode::Kind::Faulty)
+      read_fields({node, value.mark, value.path, value.errors}, fields_of(figures));
+  };
+  return {"a block of keys, or the name of a library", read, [&figures] { return write_fields(fields_of(figures)); }};
 }
 
 }  // namespace syncline

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "sim/config/checks.hpp"
 #include "sim/config/format_parts.hpp"
@@ -69,15 +70,18 @@ void check_state(const ConfigValue& value, const Fault& fault) {
 }
 
 void read_fault(const ConfigValue& value, Fault& fault) {
-  const PartKey* named = nullptr;
+  std::vector<const PartKey*> named;
   if (value.node.kind == ConfigNode::Kind::Map)
     for (const PartKey& part : PartKeys)
-      if (value.node.find(part.key) != nullptr) named = &part;
-  if (named == nullptr)
+      if (value.node.find(part.key) != nullptr) named.push_back(&part);
+  if (named.empty())
     return value.fail(
         "names no part; give link, nic, switch or accelerator, such as {switch: spine0, down: true}");
-  fault.part = named->part;
-  read_fields(value, fields_of_part(fault, named->key));
+  if (named.size() > 1)
+    return value.fail(fmt::format("names {} parts, a {} and a {}; make each a fault of its own", named.size(),
+                                  named[0]->key, named[1]->key));
+  fault.part = named.front()->part;
+  read_fields(value, fields_of_part(fault, named.front()->key));
   check_state(value, fault);
 }
 
@@ -112,15 +116,9 @@ Fields fault_fields(Scenario& scenario) {
                                               optional("latency", scenario.noise.latency, Jitter)}))};
 }
 
-void check_faults(const Scenario& scenario, const TopologySpec& spec, const ConfigNode& root,
+void check_faults(const Scenario& scenario, const Topology& topology, const ConfigNode& root,
                   ConfigErrors& errors) {
   if (scenario.faults.empty()) return;
-  Topology topology("", {});
-  try {
-    topology = build_topology(spec);
-  } catch (const std::invalid_argument&) {
-    return;  // has been said already
-  }
   bool known = true;
   for (std::size_t i = 0; i < scenario.faults.size(); ++i) {
     try {

@@ -1,6 +1,10 @@
 // The keys of a topology file.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/config/format_parts.hpp"
 #include "sim/config/formats.hpp"
@@ -20,7 +24,7 @@ Fields fields_of(DragonflySpec& dragonfly);
 Fields fields_of(GraphSpec::Node& vertex);
 Fields fields_of(GraphSpec::Edge& edge);
 Fields fields_of(GraphSpec& graph);
-Fields fields_of(CollectiveFigures& figures);  // format_collectives.cpp
+Codec codec(CollectiveFigures& figures);  // format_collectives.cpp
 
 namespace {
 
@@ -103,6 +107,18 @@ Codec scale_out_codec(ScaleOut& fabric) {
           [&fabric] { return write_scale_out(fabric); }};
 }
 
+/// `none` takes away what a base has.
+Codec twist_codec(std::vector<TwistSpec>& twists) {
+  const Codec list = codec(twists);
+  const auto read = [&twists, list](const ConfigValue& value) {
+    if (is_none(value.node)) return twists.clear();
+    if (value.node.kind == ConfigNode::Kind::Scalar)
+      return value.fail(fmt::format("expected twists such as {{of: 0, along: 1, by: 4}}, or none, not \"{}\"", value.node.text));
+    list.read(value);
+  };
+  return {list.expects, read, list.write};
+}
+
 }  // namespace
 
 Fields fields_of(LinkSpec& link) {
@@ -118,7 +134,7 @@ Fields fields_of(ScaleUpSpec& scale_up) {
       optional("shape", scale_up.shape),
       printed_if(scale_up.kind == Kind::Torus, optional("dimensions", scale_up.dimensions, Dimensions)),
       optional("wrap", scale_up.wrap),
-      optional("twist", scale_up.twist),
+      {"twist", false, twist_codec(scale_up.twist)},
       printed_if(scale_up.kind == Kind::Pcie, optional("pcie", scale_up.pcie)),
       required("link", scale_up.link)};
 }
@@ -143,7 +159,7 @@ Fields fields_of(FatTreeSpec& tree) {
 
 Fields fields_of(TorusSpec& torus) {
   return {optional("shape", torus.shape), optional("dimensions", torus.dimensions, Dimensions),
-          optional("wrap", torus.wrap), optional("twist", torus.twist), required("link", torus.link)};
+          optional("wrap", torus.wrap), {"twist", false, twist_codec(torus.twist)}, required("link", torus.link)};
 }
 
 Fields fields_of(AllToAllSpec& fabric) {
@@ -195,7 +211,7 @@ Fields fields_of(GraphSpec& graph) {
                    Names<GraphRouting>{{"shortest", GraphRouting::Shortest},
                                        {"ecmp", GraphRouting::Ecmp},
                                        {"spray", GraphRouting::Spray}}),
-          optional("seed", graph.seed), required("vertices", graph.vertices), required("edges", graph.edges)};
+          optional("seed", graph.seed), required("vertices", graph.vertices), optional("edges", graph.edges)};
 }
 
 /// With `graph`, which keys there are depends on the file.
@@ -214,16 +230,24 @@ Codec codec(TopologySpec& topology) {
 
 ConfigNode graph_file(const std::string& file, ConfigErrors& errors) {
   GraphSpec graph;
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::Faulty;
   try {
-    graph = read_graphml(read_text_file(file, LargestGraphFile));
+    const std::string text = read_text_file(file, LargestGraphFile);
+    graph = file.ends_with(".xml") ? read_simgrid_platform(text) : read_graphml(text);
+  } catch (const FormatError& error) {
+    Place place = error.place();
+    place.file = file;
+    errors.add(std::move(place), error.reason());
+    return node;
   } catch (const std::invalid_argument& error) {
     errors.add({file, 0, 0, ""}, error.what());
-    ConfigNode faulty;
-    faulty.kind = ConfigNode::Kind::Faulty;
-    return faulty;
+    return node;
   }
   std::string version = "1";
-  return write_fields({{"version", true, codec(version)}, required("graph", graph)});
+  node = write_fields({{"version", true, codec(version)}, required("graph", graph)});
+  move_to(node, {std::make_shared<const ConfigSource>(ConfigSource{file, {}})});
+  return node;
 }
 
 Fields fields_of(TopologySpec& topology) {

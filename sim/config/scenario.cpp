@@ -28,8 +28,10 @@ void name_if_inline(std::string& name) {
   if (name.empty()) name = "inline";
 }
 
-/// Checks a training run, and fills in what the file leaves open and other fields decide.
-void finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+// Each checks a scenario of its kind, fills in what the file leaves open and other fields decide, and returns the topology
+// as it is built from the start; nullopt, and an error, where it cannot be.
+
+std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   TrainingJob& job = scenario.job;
   check_model(job.model, root, "model.", errors);
   check_replica(scenario, root, errors);
@@ -43,34 +45,38 @@ void finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& e
 
   check_parallel(scenario, root, errors);
   check_job(scenario, root, errors);
-  check_topology(scenario.topology, root, "topology.", errors);
+  std::optional<Topology> topology = check_topology(scenario.topology, root, "topology.", errors);
   errors.throw_if_any();
   job.gradient_accumulation =
       static_cast<int>(scenario.global_batch / (job.data_parallel * job.shape.microbatch));
   check_pipeline(scenario, root, errors);
+  return topology;
 }
 
 /// Reads the schedule's file, beside the scenario's, and what it runs on against it.
-void finish_given(Scenario& scenario, const ConfigNode& root, const fs::path& folder, ConfigErrors& errors) {
+std::optional<Topology> finish_given(Scenario& scenario, const ConfigNode& root, const fs::path& folder,
+                                     ConfigErrors& errors) {
   GivenSchedule& given = *scenario.given;
   const std::string path = (folder / given.file).lexically_normal().string();
   given.text = read_text_file(path, LargestScheduleFile);
   given.schedule = read_schedule(given.text, path);
   for (std::string* name : {&scenario.topology.name, &scenario.device.name}) name_if_inline(*name);
-  check_topology(scenario.topology, root, "topology.", errors);
+  std::optional<Topology> topology = check_topology(scenario.topology, root, "topology.", errors);
   if (given.schedule.world_size() > static_cast<std::size_t>(scenario.topology.accelerators))
     errors.add(place_of(root, "schedule"),
                fmt::format("\"schedule\" is of {} ranks, more than the {} accelerators of the topology; set "
                            "topology.accelerators",
                            given.schedule.world_size(), scenario.topology.accelerators));
+  return topology;
 }
 
-void finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {
+/// Most have no topology.
+std::optional<Topology> finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {
   fill_in(textbook);
   check_textbook(textbook, root, errors);
-  if (!textbook.topology) return;
+  if (!textbook.topology) return std::nullopt;
   name_if_inline(textbook.topology->name);
-  check_topology(*textbook.topology, root, "topology.", errors);
+  return check_topology(*textbook.topology, root, "topology.", errors);
 }
 
 /// A block of a catalogue as a file of its own.
@@ -107,17 +113,15 @@ Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& err
   read_fields({root, root.mark, "", errors}, fields_of(scenario));
   errors.throw_if_any();
 
-  if (scenario.given)
-    finish_given(scenario, root, folder, errors);
-  else if (scenario.textbook)
-    finish_textbook(*scenario.textbook, root, errors);
-  else
-    finish_training(scenario, root, errors);
+  const std::optional<Topology> topology =
+      scenario.given      ? finish_given(scenario, root, folder, errors)
+      : scenario.textbook ? finish_textbook(*scenario.textbook, root, errors)
+                          : finish_training(scenario, root, errors);
   const bool plain = scenario.textbook && !scenario.textbook->topology;
   if (plain && !scenario.faults.empty())
     errors.add(place_of(root, "faults"), "\"faults\" are of a topology's parts, and there is none; add topology");
-  else if (!plain)
-    check_faults(scenario, scenario.textbook ? *scenario.textbook->topology : scenario.topology, root, errors);
+  else if (topology)
+    check_faults(scenario, *topology, root, errors);
   errors.throw_if_any();
   scenario.hash = fnv1a(show_scenario(scenario) + (scenario.given ? scenario.given->text : ""));
   return scenario;

@@ -36,6 +36,10 @@ Plan plan_of(const DragonflySpec& spec, std::size_t endpoints) {
     refuse(fmt::format("{} groups need {} cables out of each, one to every other, but a group has {} × {} = {}; try a "
                        "larger scale-out.global, or fewer groups",
                        plan.groups, plan.groups - 1, plan.exits(), plan.global, plan.exits() * plan.global));
+  if (plan.groups == 2 && spec.routing == DragonflyRouting::Valiant)
+    refuse(fmt::format("scale-out.routing is valiant, which goes by way of a third group, and there are 2 for {} endpoints; "
+                       "try routing: minimal, or groups: 3",
+                       endpoints));
   return plan;
 }
 
@@ -80,7 +84,7 @@ class Dragonfly : public Fabric {
     std::uint32_t at = leaf_of(source);
     if (from == to) {
       go_inside(from, at, leaf_of(target), hash(source, target, 0), links);
-    } else if (routing_ == DragonflyRouting::Valiant && plan_.groups > 2) {
+    } else if (routing_ == DragonflyRouting::Valiant) {
       std::uint32_t by = static_cast<std::uint32_t>(hash(source, target, 1) % (plan_.groups - 2));
       for (const std::uint32_t end : {std::min(from, to), std::max(from, to)}) by += by >= end ? 1 : 0;
       at = go_over(from, at, by, hash(source, target, 2), links);
@@ -94,6 +98,7 @@ class Dragonfly : public Fabric {
   }
 
   [[nodiscard]] std::string description() const override {
+    if (plan_.groups == 1) return "minimal: all in one group";
     return routing_ == DragonflyRouting::Valiant
                ? fmt::format("by way of a third group (Valiant, seed {})", seed_)
                : fmt::format("minimal: one cable between groups, by a hash (seed {}) where there are several", seed_);

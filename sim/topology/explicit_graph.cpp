@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "sim/core/error.hpp"
+#include "sim/topology/export.hpp"
 #include "sim/topology/fabric.hpp"
+#include "sim/topology/graph.hpp"
+#include "sim/topology/graph_error.hpp"
 #include "sim/topology/graph_router.hpp"
-#include "sim/topology/measures.hpp"
 
 namespace syncline {
 namespace {
@@ -15,18 +18,11 @@ namespace {
 constexpr std::size_t MostVertices = std::size_t{1} << 18, MostEdges = std::size_t{1} << 22;
 
 template <class Kind>
-using Words = std::vector<std::pair<std::string, Kind>>;
-const Words<VertexKind> VertexWords{
-    {"accelerator", VertexKind::Accelerator}, {"nic", VertexKind::Nic}, {"switch", VertexKind::Switch}};
-const Words<LinkKind> LinkWords{
-    {"scale-up", LinkKind::ScaleUp}, {"host-bus", LinkKind::HostBus}, {"scale-out", LinkKind::ScaleOut}};
-
-template <class Kind>
-Kind kind_of(const Words<Kind>& words, const std::string& word, const std::string& of) {
-  std::vector<std::string> known;
-  for (const auto& [name, kind] : words) {
-    if (name == word) return kind;
-    known.push_back(name);
+Kind kind_of(std::string_view word, const std::string& of) {
+  std::vector<std::string_view> known;
+  for (std::uint8_t k = 0; k < 3; ++k) {
+    known.push_back(word_of(static_cast<Kind>(k)));
+    if (known.back() == word) return static_cast<Kind>(k);
   }
   refuse(fmt::format("{} is of kind \"{}\"; kinds are {}", of, word, fmt::join(known, ", ")));
 }
@@ -51,14 +47,19 @@ class Builder {
     topology.set_collectives(spec_.collectives);
     for (const std::size_t v : in_order_) {
       const GraphSpec::Node& vertex = graph_.vertices[v];
-      const VertexKind kind = kind_of(VertexWords, vertex.kind, fmt::format("vertex \"{}\"", vertex.name));
+      const VertexKind kind = kind_of<VertexKind>(vertex.kind, fmt::format("vertex \"{}\"", vertex.name));
       const VertexId id = topology.add_vertex(kind, vertex.name, kind == VertexKind::Switch ? 0 : node_of_[v]);
-      if (!ids_.try_emplace(vertex.name, id).second) refuse(fmt::format("two vertices are named \"{}\"", vertex.name));
+      if (!ids_.try_emplace(vertex.name, id).second)
+        throw GraphError(fmt::format("two vertices are named \"{}\"", vertex.name), "vertices", v);
     }
     if (topology.accelerators().empty()) refuse("the graph has no accelerator");
-    for (const GraphSpec::Edge& edge : graph_.edges) add(topology, edge);
+    for (std::size_t e = 0; e < graph_.edges.size(); ++e) try {
+        add(topology, graph_.edges[e]);
+      } catch (const std::invalid_argument& error) {
+        throw GraphError(error.what(), "edges", e);
+      }
     topology.set_router(graph_router(topology, graph_.routing, graph_.seed));
-    if (!is_connected(topology)) refuse("some accelerators of the graph cannot reach each other");
+    check_reach(topology);
     return topology;
   }
 
@@ -72,6 +73,7 @@ class Builder {
       if (vertex.kind == "switch") continue;
       const std::string& node = vertex.node.empty() ? vertex.name : vertex.node;
       node_of_[v] = numbers.try_emplace(node, static_cast<std::uint32_t>(numbers.size())).first->second;
+      names_.try_emplace(node_of_[v], node);
       if (vertex.kind == "accelerator") ++accelerators_[node_of_[v]];
       if (vertex.kind == "nic") ++nics_[node_of_[v]];
     }
@@ -86,7 +88,9 @@ class Builder {
     if (!accelerators_.empty()) shape.accelerators_per_node = accelerators_.begin()->second;
     if (!nics_.empty()) shape.nics_per_node = nics_.begin()->second;
     for (const auto& [node, count] : accelerators_)
-      if (count != shape.accelerators_per_node) refuse("nodes of a graph need equally many accelerators");
+      if (count != shape.accelerators_per_node)
+        refuse(fmt::format("nodes of a graph need equally many accelerators, but \"{}\" has {} and \"{}\" {}",
+                           names_.at(accelerators_.begin()->first), shape.accelerators_per_node, names_.at(node), count));
     return shape;
   }
 
@@ -96,21 +100,36 @@ class Builder {
     std::vector<std::string> known;
     for (const auto& [id, vertex] : ids_) known.push_back(id);
     const std::string near = nearest_name(name, known);
-    refuse(fmt::format("the edge from \"{}\" to \"{}\" ends at \"{}\", which is no vertex{}", edge.from, edge.to, name,
-                       near.empty() ? "" : fmt::format("; the nearest is \"{}\"", near)));
+    refuse(fmt::format("the edge from \"{}\" to \"{}\" ends at \"{}\", which is no vertex; {}", edge.from, edge.to, name,
+                       near.empty() ? "add it to vertices" : fmt::format("the nearest is \"{}\"", near)));
+  }
+
+  /// All reach each other where the first reaches all, and all reach it.
+  void check_reach(const Topology& topology) const {
+    const auto accelerators = topology.accelerators();
+    const auto refuse_way = [&](VertexId from, VertexId to) {
+      throw GraphError(fmt::format("\"{}\" cannot reach \"{}\": no edges lead there", topology.vertex(from).name,
+                                   topology.vertex(to).name),
+                       "edges", graph_.edges.size());
+    };
+    const std::vector<int> links = Graph(topology).distances_from(accelerators.front()).links;
+    for (std::size_t i = 1; i < accelerators.size(); ++i) {
+      if (links[accelerators[i].value()] == -1) refuse_way(accelerators.front(), accelerators[i]);
+      if (topology.route(AcceleratorId(i), AcceleratorId(0)).empty()) refuse_way(accelerators[i], accelerators.front());
+    }
   }
 
   void add(Topology& topology, const GraphSpec::Edge& edge) const {
     const VertexId from = find(edge.from, edge), to = find(edge.to, edge);
     const std::string where = fmt::format("the edge from \"{}\" to \"{}\"", edge.from, edge.to);
     if (from == to) refuse(where + " joins a vertex with itself");
-    if (!(edge.link.bandwidth > BytesPerSecond(0))) refuse(where + " has no bandwidth");
+    if (!(edge.link.bandwidth > BytesPerSecond(0))) refuse(where + " has a bandwidth of 0; leave the edge out, or give it one");
     if (!(edge.link.efficiency > 0 && edge.link.efficiency <= 1))
       refuse(fmt::format("{}: efficiency must be above 0 and at most 1, not {}", where, edge.link.efficiency));
     const Vertex& a = topology.vertex(from);
     const Vertex& b = topology.vertex(to);
     const bool inside = a.kind != VertexKind::Switch && b.kind != VertexKind::Switch && a.node == b.node;
-    const LinkKind kind = edge.kind.empty() ? usual_kind(a, b, inside) : kind_of(LinkWords, edge.kind, where);
+    const LinkKind kind = edge.kind.empty() ? usual_kind(a, b, inside) : kind_of<LinkKind>(edge.kind, where);
     if (edge.both) topology.add_cable(from, to, edge.link, kind);
     else topology.add_link(from, to, edge.link, kind);
   }
@@ -119,6 +138,7 @@ class Builder {
   const GraphSpec& graph_;
   std::vector<std::uint32_t> node_of_;          // by vertex
   std::vector<std::size_t> in_order_;           // vertices, node by node, switches last
+  std::map<std::uint32_t, std::string> names_;        // of nodes
   std::map<std::uint32_t, int> accelerators_, nics_;  // by node
   std::map<std::string, VertexId> ids_;
 };

@@ -41,6 +41,7 @@ class MeasureDistances : public boost::default_bfs_visitor {
     const int links = distances_.links[from] + 1;
     const Seconds latency = distances_.latency[from] + latencies_[graph[edge].link];
     int& found = distances_.links[to];
+    if (found == -1 || found == links) distances_.paths[to] += distances_.paths[from];
     if (found == -1 || (found == links && latency < distances_.latency[to])) {
       found = links;
       distances_.latency[to] = latency;
@@ -78,8 +79,9 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 Graph::Distances Graph::distances_from(VertexId source) const {
   const std::size_t count = num_vertices(impl_->csr);
-  Distances distances{std::vector<int>(count, -1), std::vector<Seconds>(count)};
+  Distances distances{std::vector<int>(count, -1), std::vector<Seconds>(count), std::vector<double>(count)};
   distances.links[source.value()] = 0;
+  distances.paths[source.value()] = 1;
   search(impl_->csr, source, MeasureDistances(impl_->latencies, distances));
   return distances;
 }

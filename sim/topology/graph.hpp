@@ -20,6 +20,7 @@ class Graph {
   struct Distances {               // by vertex
     std::vector<int> links;        // fewest links from the source; -1: not reached
     std::vector<Seconds> latency;  // least sum of latencies over the paths of so few links
+    std::vector<double> paths;     // how many of so few links there are
   };
   [[nodiscard]] Distances distances_from(VertexId source) const;
 

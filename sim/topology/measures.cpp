@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <tuple>
 
 #include "sim/topology/graph.hpp"
 
@@ -28,7 +29,11 @@ void measure_distances(const Topology& topology, Measures& measures) {
     const std::size_t at = sources == 1 ? 0 : i * (accelerators.size() - 1) / (sources - 1);
     const Graph::Distances distances = graph.distances_from(accelerators[at]);
     for (const VertexId target : accelerators) {
-      measures.diameter = std::max(measures.diameter, distances.links[target.value()]);
+      const int links = distances.links[target.value()];
+      const double paths = distances.paths[target.value()];
+      if (links > measures.diameter || measures.path_diversity == 0) measures.path_diversity = paths;
+      if (links == measures.diameter) measures.path_diversity = std::min(measures.path_diversity, paths);
+      measures.diameter = std::max(measures.diameter, links);
       measures.largest_latency = std::max(measures.largest_latency, distances.latency[target.value()]);
     }
   }
@@ -80,14 +85,31 @@ std::vector<Split> canonical_splits(const Topology& topology) {
   return splits;
 }
 
+/// Every link stands beside its like the other way, as cables do: a cut is then as wide both ways.
+bool is_symmetric(const Topology& topology) {
+  const auto links = topology.links();
+  if (links.size() % 2 != 0) return false;
+  for (std::size_t id = 0; id < links.size(); id += 2)
+    if (links[id].from != links[id + 1].to || links[id].to != links[id + 1].from ||
+        links[id].bandwidth != links[id + 1].bandwidth)
+      return false;
+  return true;
+}
+
+/// The narrower way over the narrowest split.
 BytesPerSecond least_cut(const Topology& topology) {
   if (topology.accelerators().size() < 2) return BytesPerSecond(0);
+  const bool same_both_ways = is_symmetric(topology);
   std::vector<BytesPerSecond> cuts;
   for (const Split& split : canonical_splits(topology)) {
     std::vector<Side> sides(topology.vertices().size(), Side::Neither);
     for (std::size_t i = 0; i < split.size(); ++i) {
       sides[topology.accelerators()[i].value()] = split[i] ? Side::Source : Side::Target;
     }
+    cuts.push_back(largest_flow(topology, sides));
+    if (same_both_ways) continue;
+    for (Side& side : sides)
+      if (side != Side::Neither) side = side == Side::Source ? Side::Target : Side::Source;
     cuts.push_back(largest_flow(topology, sides));
   }
   return *std::min_element(cuts.begin(), cuts.end());
@@ -155,6 +177,33 @@ Measures measure(const Topology& topology) {
   measures.injection = injection_of_first(topology);
   measures.oversubscription = worst_by_level(topology);
   return measures;
+}
+
+Parts parts_of(const Topology& topology) {
+  Parts parts{count_of(topology, VertexKind::Accelerator), count_of(topology, VertexKind::Nic), {}, {}};
+  struct Hub {
+    LinkKind network = LinkKind::ScaleUp;
+    int ports = 0;
+  };
+  std::vector<Hub> hubs(topology.vertices().size());
+  std::map<std::tuple<LinkKind, VertexKind, VertexKind, BytesPerSecond>, int> directed;
+  for (const Link& link : topology.links()) {
+    Hub& hub = hubs[link.from.value()];
+    hub.network = std::max(hub.network, link.kind);
+    ++hub.ports;
+    const auto [from, to] = std::minmax(topology.vertex(link.from).kind, topology.vertex(link.to).kind);
+    ++directed[{link.kind, from, to, link.nominal}];
+  }
+  std::map<std::tuple<LinkKind, int, int>, int> switches;
+  for (std::size_t i = 0; i < hubs.size(); ++i) {
+    const Vertex& vertex = topology.vertices()[i];
+    if (vertex.kind == VertexKind::Switch) ++switches[{hubs[i].network, vertex.level, hubs[i].ports}];
+  }
+  for (const auto& [of, count] : switches)
+    parts.switches.push_back({std::get<0>(of), std::get<1>(of), std::get<2>(of), count});
+  for (const auto& [of, count] : directed)
+    parts.cables.push_back({std::get<0>(of), std::get<1>(of), std::get<2>(of), std::get<3>(of), (count + 1) / 2});
+  return parts;
 }
 
 bool is_connected(const Topology& topology) {

@@ -5,8 +5,23 @@
 #include <algorithm>
 
 #include "sim/core/error.hpp"
+#include "sim/topology/export.hpp"
 
 namespace syncline {
+
+std::string_view word_of(VertexKind kind) {
+  static constexpr std::string_view Words[]{"accelerator", "nic", "switch"};
+  return Words[static_cast<std::size_t>(kind)];
+}
+std::string_view word_of(LinkKind kind) {
+  static constexpr std::string_view Words[]{"scale-up", "host-bus", "scale-out"};
+  return Words[static_cast<std::size_t>(kind)];
+}
+
+std::string_view word_of(GraphRouting routing) {
+  static constexpr std::string_view Words[]{"shortest", "ecmp", "spray"};
+  return Words[static_cast<std::size_t>(routing)];
+}
 
 VertexId Topology::add_vertex(VertexKind kind, std::string name, std::uint32_t node, std::uint8_t level) {
   const VertexId id(vertices_.size());

@@ -247,6 +247,9 @@ TEST_CASE("what a dragonfly or a twist cannot be is said with what would do") {
   };
   CHECK(message(dragonfly(80, {9, 4, 0, 2, 2})).find("try groups: 10") != std::string::npos);
   CHECK(message(dragonfly(72, {9, 4, 0, 2, 1})).find("larger scale-out.global") != std::string::npos);
+  CHECK(message(dragonfly(16, {2, 4, 0, 2, 1, DragonflyRouting::Valiant})).find("a third group, and there are 2 for 16 endpoints") !=
+        std::string::npos);
+  CHECK(message(dragonfly(8, {1, 4, 0, 2, 1, DragonflyRouting::Valiant})).empty());  // nothing leaves the group
   CHECK(message(twisted({4, 8}, {{0, 0, 2}})).find("one dimension along another") != std::string::npos);
   CHECK(message(twisted({2, 8}, {{0, 1, 2}})).find("of size 3 or more") != std::string::npos);
   CHECK(message(twisted({4, 8}, {{0, 1, 8}})).find("as long as its dimension") != std::string::npos);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <tuple>
 
 #include "tests/topology/specs.hpp"
 
@@ -108,6 +109,69 @@ TEST_CASE("sixteen thousand accelerators are measured as exactly as a few") {
   const Measures cube = measure(build_topology(torus(16384, {16, 32, 32})));
   CHECK(cube.diameter == 8 + 16 + 16);
   CHECK(cube.bisection / 1_GBps == doctest::Approx(2 * 512 * 10).epsilon(1e-9));
+}
+
+TEST_CASE("path diversity counts the paths of fewest links between those who are farthest") {
+  struct Row {
+    std::string name;
+    TopologySpec spec;
+    double paths;
+  };
+  const std::vector<Row> rows = {
+      {"one switch", fat_tree(8, 1, {}), 1},
+      {"4 spines", fat_tree(32, 1, {.radix = 8}), 4},
+      {"3 levels: 4 of the pod, 4 of each at the top", fat_tree(128, 1, {.radix = 8}), 16},
+      {"2 parallel cables to each of 2 spines, both ways", fat_tree(16, 1, {.levels = 2, .radix = 8}), 2 * 2 * 2},
+      {"opposite in a ring of 8: two ways round", torus(8, {8}), 2},
+      {"mesh 4x4: 6!/(3! 3!)", torus(16, {4, 4}, {false, false}), 20},
+      {"torus 4x4: 4!/(2! 2!) orders, two ways in each dimension", torus(16, {4, 4}), 6 * 4},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(measure(build_topology(row.spec)).path_diversity == doctest::Approx(row.paths));
+  }
+}
+
+TEST_CASE("parts are counted by what they cost: switches by ports, cables by kind, ends and bandwidth") {
+  // 32 NICs on 8 leaves of 8 ports: 4 down, 4 up to 4 spines; nodes of 4 around a switch
+  const Parts tree = parts_of(build_topology(fat_tree(32, 4, {.radix = 8})));
+  CHECK(tree.accelerators == 32);
+  CHECK(tree.nics == 32);
+  REQUIRE(tree.switches.size() == 3);
+  CHECK(tree.switches[0].network == LinkKind::ScaleUp);
+  CHECK(tree.switches[0].ports == 4);
+  CHECK(tree.switches[0].count == 8);
+  for (const auto& [at, level, count] : {std::tuple{1U, 1, 8}, {2U, 2, 4}}) {
+    CHECK(tree.switches[at].network == LinkKind::ScaleOut);
+    CHECK(tree.switches[at].level == level);
+    CHECK(tree.switches[at].ports == 8);
+    CHECK(tree.switches[at].count == count);
+  }
+  REQUIRE(tree.cables.size() == 4);  // to the node's switch, to the NIC, NIC to leaf, leaf to spine
+  for (const Parts::Cables& cables : tree.cables) CHECK(cables.count == 32);
+  CHECK(tree.cables[2].from == VertexKind::Nic);
+  CHECK(tree.cables[3].from == VertexKind::Switch);
+  CHECK(tree.cables[3].bandwidth == Cable.bandwidth);
+
+  const Parts ring = parts_of(build_topology(torus(24, {2, 3, 4})));  // 12 single cables and 24 in each other dimension
+  CHECK(ring.switches.empty());
+  REQUIRE(ring.cables.size() == 1);
+  CHECK(ring.cables[0].count == 12 + 24 + 24);
+}
+
+TEST_CASE("where links are wider one way than the other, bisection is the narrower way") {
+  // Two accelerators behind a switch; the link to one of them has 4 GB/s, all others 10.
+  for (const std::size_t narrow : {0U, 1U}) {
+    CAPTURE(narrow);
+    Topology topology("two", {});
+    const VertexId hub = topology.add_vertex(VertexKind::Switch, "hub");
+    for (const std::size_t i : {0U, 1U}) {
+      const VertexId end = topology.add_vertex(VertexKind::Accelerator, i == 0 ? "a" : "b", static_cast<std::uint32_t>(i));
+      topology.add_link(end, hub, Cable, LinkKind::ScaleOut);
+      topology.add_link(hub, end, {i == narrow ? 4_GBps : 10_GBps, 1.0, 1_us}, LinkKind::ScaleOut);
+    }
+    CHECK(measure(topology).bisection / 1_GBps == doctest::Approx(4));
+  }
 }
 
 TEST_CASE("a graph is connected when every accelerator reaches every other, both ways") {

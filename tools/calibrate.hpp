@@ -9,5 +9,6 @@ namespace syncline {
 
 std::unique_ptr<Subcommand> make_calibrate_device();
 std::unique_ptr<Subcommand> make_calibrate_fabric();
+std::unique_ptr<Subcommand> make_calibrate_library();
 
 }  // namespace syncline

@@ -4,10 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "sim/calibrate/nccl_log.hpp"
+#include "sim/collective/rounds.hpp"
 #include "sim/config/catalogue.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/units.hpp"
@@ -18,6 +21,7 @@
 #include "tools/collective_run.hpp"
 #include "tools/options.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/terminal.hpp"
 
 namespace syncline {
 namespace {
@@ -26,6 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int Schema = 1;
 constexpr std::size_t LargestTable = std::size_t{64} << 20;
+constexpr int MostCount = 1 << 30;  // of ranks, groups, links: there are never as many
 constexpr double ElementBytes = 4;  // of float, nccl-tests' default
 
 /// Elements as nccl-tests counts them: of all-gather, reduce-scatter, all-to-all, scatter and gather those of one rank.
@@ -33,6 +38,11 @@ double count_of(CollectiveKind kind, Bytes size, std::size_t ranks) {
   using enum CollectiveKind;
   const bool of_one = kind == AllGather || kind == ReduceScatter || kind == AllToAll || kind == Scatter || kind == Gather;
   return size.si() / ElementBytes / (of_one ? static_cast<double>(ranks) : 1);
+}
+
+/// Sizes that are no whole number of floats a rank have a count that is none either.
+std::string count_text(double count) {
+  return count == std::floor(count) ? fmt::format("{:.0f}", count) : fmt::format("{:.3f}", count);
 }
 
 class SimulateCollective : public Subcommand {
@@ -54,11 +64,13 @@ class SimulateCollective : public Subcommand {
     app.add_option("--chunks", chunks_, "Pieces that follow one another through the rounds of an algorithm")
         ->check(CLI::Range(1, 1 << 16))
         ->capture_default_str();
-    app.add_option("--ranks", ranks_, "Accelerators, as in 0-63 or 0,8,16-23 (default: all)");
+    app.add_option_function<std::string>("--ranks", [this](const std::string& text) { ranks_ = text; },
+                                         "Accelerators, as in 0-63 or 0,8,16-23 (default: all)");
     app.add_option("--sizes", sizes_, "S: FROM:TO:xFACTOR, FROM:TO:+STEP, or a list")->capture_default_str();
-    CLI::Option* size = app.add_option("--group-size", group_size_, "Ranks a group; all groups run at once");
-    app.add_option("--groups", groups_, "So many groups")->excludes(size);
-    app.add_option("--stride", stride_, "Members of a group are so many ranks apart");
+    CLI::Option* size =
+        app.add_option("--group-size", group_size_, "Ranks a group; all groups run at once")->check(CLI::Range(1, MostCount));
+    app.add_option("--groups", groups_, "So many groups")->check(CLI::Range(1, MostCount))->excludes(size);
+    app.add_option("--stride", stride_, "Members of a group are so many ranks apart")->check(CLI::Range(1, MostCount));
     app.add_flag("--strided", strided_, "Members of a group are as far apart as can be: groups of one outer axis")
         ->excludes("--stride");
     app.add_option("--detail", detail_, "full: every transfer; aggregate: a collective is a few actions")
@@ -67,11 +79,13 @@ class SimulateCollective : public Subcommand {
     app.add_option("--network", network_, "fluid: ours; native: SimGrid's own, in full detail")
         ->check(CLI::IsMember({"fluid", "native"}))
         ->capture_default_str();
-    app.add_option("--loads", loads_, "The busiest links of the largest size")->type_name("N");
+    app.add_option("--loads", loads_, "The busiest links of the largest size")->check(CLI::Range(1, MostCount))->type_name("N");
     CLI::Option* compare = app.add_option("--compare", compare_, "A log of nccl-tests: measured beside predicted")->type_name("LOG");
-    app.add_option("--table", table_, "A table of measured collectives: errors by system of score/collectives.yaml")
-        ->type_name("FILE.csv")
-        ->excludes(compare);
+    CLI::Option* table =
+        app.add_option("--table", table_, "A table of measured collectives: errors by system of score/collectives.yaml")
+            ->type_name("FILE.csv")
+            ->excludes(compare);
+    app.add_flag("--uncalibrated", uncalibrated_, "With --table: each system by what was fitted to the others")->needs(table);
     app.add_flag("--json", json_, "Print one JSON object");
   }
 
@@ -96,19 +110,41 @@ class SimulateCollective : public Subcommand {
     const std::vector<Override> overrides = overrides_of(assignments_);
     TopologySpec spec = load_topology(topology_, overrides);
     const std::vector<AcceleratorId> ranks = wanted_ranks(spec, overrides);
-    const Topology topology = build_topology(spec);
+    const Topology topology = built_for_ranks(spec);
     question.groups = split_ranks(ranks, size_of_group(ranks.size()), stride_of(ranks.size()));
+    if (chunks_ > 1 && question.algorithm != Algorithm::Auto && !goes_in_rounds(question.kind, question.algorithm))
+      refuse("--chunks", fmt::format("{} by {} does not go in rounds, so that pieces of it change nothing", kind_, algorithm_));
     std::vector<CollectiveRow> rows;
     try {
+      const WaitingLine waiting("simulating");
       rows = run_collectives(topology, question, options_);
     } catch (const std::invalid_argument& error) {
       refuse("--algorithm", error.what());
     }
+    warn_of_chunks(question, rows);
     if (json_)
       fmt::print("{}\n", json_of(question, topology, rows).dump(2));
     else
       print(question, topology, rows);
     return Done;
+  }
+
+  /// With more accelerators than its file has a fabric may be too small, or of no such shape.
+  static Topology built_for_ranks(const TopologySpec& spec) {
+    try {
+      return build_topology(spec);
+    } catch (const std::invalid_argument& error) {
+      refuse("--ranks", error.what());
+    }
+  }
+
+  /// Where `auto` chose what does not go in rounds, pieces are nothing to it.
+  static void warn_of_chunks(const CollectiveQuestion& question, const std::vector<CollectiveRow>& rows) {
+    const auto whole = [&](const CollectiveRow& row) { return !goes_in_rounds(question.kind, row.algorithm); };
+    const auto first = std::ranges::find_if(rows, whole);
+    if (question.chunks == 1 || first == rows.end()) return;
+    fmt::print(stderr, "--chunks: warning: changes nothing at {} of {} sizes, where auto chose what does not go in rounds, such as {}\n",
+               std::ranges::count_if(rows, whole), rows.size(), name_of(first->algorithm));
   }
 
   template <class Enum>
@@ -121,11 +157,11 @@ class SimulateCollective : public Subcommand {
   /// A file that says how many accelerators it has is for so many by default, not at most.
   std::vector<AcceleratorId> wanted_ranks(TopologySpec& spec, const std::vector<Override>& overrides) const {
     std::vector<AcceleratorId> ranks;
-    if (ranks_.empty()) {
+    if (!ranks_) {
       for (int i = 0; i < spec.accelerators; ++i) ranks.emplace_back(static_cast<std::uint32_t>(i));
       return ranks;
     }
-    ranks = parse_ranks(ranks_);
+    ranks = parse_ranks(*ranks_);
     const auto needed = static_cast<int>(std::ranges::max(ranks).value()) + 1;
     if (needed <= spec.accelerators) return ranks;
     const bool given = std::ranges::any_of(overrides, [](const Override& one) { return one.path == "accelerators"; });
@@ -155,8 +191,8 @@ class SimulateCollective : public Subcommand {
     for (const CollectiveRow& row : rows) {
       const double algbw = row.size / row.time / BytesPerSecond(1e9);
       const LinkUse* link = busiest_link(row, topology);
-      fmt::print("  {:>12.0f} {:>13.0f} {:>6} {:>12.2f} {:>9.2f} {:>9.2f}  {:<16} {:>4.0f} %  {}\n", row.size.si(),
-                 count_of(question.kind, row.size, n), "float", row.time.si() * 1e6, algbw, algbw * bus_factor(question.kind, n),
+      fmt::print("  {:>12.0f} {:>13} {:>6} {:>12.2f} {:>9.2f} {:>9.2f}  {:<16} {:>4.0f} %  {}\n", row.size.si(),
+                 count_text(count_of(question.kind, row.size, n)), "float", row.time.si() * 1e6, algbw, algbw * bus_factor(question.kind, n),
                  method_of(row), link == nullptr ? 0 : 100 * share_of(*link, row, topology),
                  link == nullptr ? "" : topology.link_name(link->link));
     }
@@ -212,7 +248,10 @@ class SimulateCollective : public Subcommand {
     const calibrate::NcclLog log = calibrate::read_nccl_logs(read_text_file(compare_, LargestTable), compare_);
     for (const std::string& warning : log.warnings) fmt::print(stderr, "{}: warning: {}\n", compare_, warning);
     std::vector<MeasuredRow> rows = rows_of_log(log, topology_);
-    predict(rows, overrides_of(assignments_), options_);
+    {
+      const WaitingLine waiting("predicting");
+      predict(rows, overrides_of(assignments_), FittedTo::Itself, options_);
+    }
     if (std::ranges::none_of(rows, [](const MeasuredRow& row) { return row.predicted.has_value(); }))
       refuse("--topology", fmt::format("{} cannot hold the {} ranks on {} node{} of {}", topology_, rows.front().ranks,
                                        rows.front().nodes, rows.front().nodes == 1 ? "" : "s", compare_));
@@ -234,7 +273,11 @@ class SimulateCollective : public Subcommand {
     const CsvTable table = CsvTable::parse(read_text_file(table_, LargestTable), table_);
     const auto systems = calibrate::read_measured_systems((data_folder() / "score" / "collectives.yaml").string());
     MeasuredTable measured = rows_of_table(table, systems);
-    predict(measured.rows, overrides_of(assignments_), options_);
+    const FittedTo fitted = uncalibrated_ ? FittedTo::Others : FittedTo::Itself;
+    {
+      const WaitingLine waiting("predicting");
+      predict(measured.rows, overrides_of(assignments_), fitted, options_);
+    }
     if (json_) return print_json(measured.rows, measured.left_out);
     for (const std::string& system : systems_of(measured.rows))
       print_errors(system, error_of(measured.rows, system, true), error_of(measured.rows, system, false));
@@ -282,11 +325,12 @@ class SimulateCollective : public Subcommand {
     return Done;
   }
 
-  std::string topology_, kind_ = "all-reduce", algorithm_ = "auto", ranks_, sizes_ = "8B:8GiB:x2";
+  std::string topology_, kind_ = "all-reduce", algorithm_ = "auto", sizes_ = "8B:8GiB:x2";
   std::string detail_ = "aggregate", network_ = "fluid", compare_, table_;
   std::vector<std::string> assignments_;
+  std::optional<std::string> ranks_;
   int chunks_ = 1, group_size_ = 0, groups_ = 0, stride_ = 1, loads_ = 0;
-  bool strided_ = false, json_ = false;
+  bool strided_ = false, json_ = false, uncalibrated_ = false;
   RunOptions options_;
 };
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
@@ -17,10 +18,29 @@
 namespace syncline {
 namespace {
 
+using Systems = std::map<std::string, TopologySpec>;
+
+Systems load_systems(const std::vector<MeasuredRow>& rows, const std::vector<Override>& overrides) {
+  Systems systems;
+  for (const MeasuredRow& row : rows)
+    if (!systems.contains(row.system)) systems.emplace(row.system, load_topology(row.system, overrides));
+  return systems;
+}
+
+Systems fitted_to_others(const Systems& systems) {
+  Systems changed;
+  for (const auto& [name, spec] : systems) {
+    std::vector<TopologySpec> others;
+    for (const auto& [other, its] : systems)
+      if (other != name) others.push_back(its);
+    changed.emplace(name, calibrate::never_measured(spec, calibrate::typical_figures(others)));
+  }
+  return changed;
+}
+
 /// Of one topology, op, ranks and nodes.
-void predict_shape(std::vector<MeasuredRow*>& rows, const std::vector<Override>& overrides, const RunOptions& options) {
+void predict_shape(std::vector<MeasuredRow*>& rows, TopologySpec spec, const RunOptions& options) {
   const MeasuredRow& one = *rows.front();
-  TopologySpec spec = load_topology(one.system, overrides);
   const auto place = calibrate::place_of(spec, one.ranks, one.nodes, one.packing);
   const std::optional<CollectiveKind> kind = calibrate::collective_of(one.op);
   if (!place || !kind) return;
@@ -92,10 +112,16 @@ MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::
   return found;
 }
 
-void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overrides, const RunOptions& options) {
+void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overrides, FittedTo fitted,
+             const RunOptions& options) {
+  Systems systems = load_systems(rows, overrides);
+  if (fitted == FittedTo::Others) {
+    if (systems.size() < 2) refuse("--uncalibrated", "the rows are of one system, so there are no others to go by");
+    systems = fitted_to_others(systems);
+  }
   std::map<std::tuple<std::string, calibrate::NcclOp, int, int>, std::vector<MeasuredRow*>> shapes;
   for (MeasuredRow& row : rows) shapes[{row.system, row.op, row.ranks, row.nodes}].push_back(&row);
-  for (auto& [shape, its] : shapes) predict_shape(its, overrides, options);
+  for (auto& [shape, its] : shapes) predict_shape(its, systems.at(std::get<0>(shape)), options);
 }
 
 MeasuredError error_of(const std::vector<MeasuredRow>& rows, const std::string& system, bool large) {

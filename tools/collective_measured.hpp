@@ -34,9 +34,14 @@ struct MeasuredTable {
 /// @throws InputError when the table lacks a column
 [[nodiscard]] MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::MeasuredSystem>& systems);
 
+/// Whose measurements a system's figures are fitted to: its own, or those of all other systems of the rows, as if it had
+/// never been measured (calibrate::never_measured).
+enum class FittedTo { Itself, Others };
+
 /// Fills in what is predicted, and how; rows of one shape are simulated together.
 /// @param overrides  of every topology
-void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overrides, const RunOptions& options);
+void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overrides, FittedTo fitted,
+             const RunOptions& options);
 
 /// Mean of |predicted / measured − 1| and of the same signed, over rows that were predicted.
 struct MeasuredError {

@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
+#include "backends/replay/replay.hpp"
 #include "backends/replay/token.hpp"
 #include "sim/core/error.hpp"
+#include "sim/network/fluid.hpp"
 
 namespace syncline {
 namespace {
 
 constexpr std::uint32_t PositionBits = 20;
 constexpr std::uint32_t PositionMask = (1U << PositionBits) - 1;
+
+constexpr std::size_t MostFanOuts = 512;      // of one exchange; they cost the square of their number, and more are one action
+
+constexpr double LongestRehearsal = 100000;  // sends: a tenth of a second
 
 constexpr double Rounding = 1e-9;  // predicted times nearer than this, as a share, are equal
 
@@ -26,6 +33,21 @@ void insert_if_different(std::vector<HopCost>& ascending, const HopCost& cost) {
   if (place == ascending.end() || *place != cost) ascending.insert(place, cost);
 }
 
+Load scaled(const Load& of_byte, Bytes bytes) {
+  return {of_byte.inside * bytes.si(), of_byte.between * bytes.si(), of_byte.out_of_node * bytes.si()};
+}
+
+// All that a plan moves, at the same time: pieces that follow close upon each other load all hops of a chain.
+void put_side_by_side(CollectivePlan& plan, std::size_t members) {
+  std::vector<Flow> flows;
+  for_each_move(plan, members, [&](std::size_t from, std::size_t to, Bytes bytes) {
+    flows.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), bytes / plan.bytes});
+  });
+  plan.lanes.clear();
+  plan.tracks.reset();
+  plan.flows = std::make_shared<const std::vector<Flow>>(std::move(flows));
+}
+
 std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
   return pattern == Burst::Pattern::AllPairs ? members : 1;
 }
@@ -35,6 +57,7 @@ std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
 CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail,
                                    Network& network, BundleBook* folded)
     : schedule_(schedule),
+      cluster_(cluster),
       detail_(detail),
       network_(network),
       book_(folded),
@@ -114,6 +137,7 @@ void CollectivePlayer::look_up_again() {
     group->ring.reset();
     group->chain.reset();
     group->back_chain.reset();
+    group->shift.reset();
     group->fan_outs = {};
     group->loads.clear();
     group->bundles.clear();
@@ -149,10 +173,10 @@ void CollectivePlayer::lay_out(Part& part) {
   part.plan = plan_of(collective, part.method.algorithm, collective.bytes, group, group.id);
   part.bytes_sent =
       syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
-  if (part.plan.tracks)
-    add_rounds(collective, part);
-  else if (part.method.figures != nullptr)
+  if (part.method.figures != nullptr)
     add_figures(collective, part);
+  else if (part.plan.tracks)
+    add_rounds(collective, part);
   else if (part.plan.flows)
     add_flows(collective, part);
   else if (part.plan.lanes.empty())
@@ -200,10 +224,8 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
   for (const Algorithm algorithm :
        chosen ? std::vector{collective.algorithm} : algorithms_for(figures, collective.kind, spread)) {
     const Hops hops = hops_of(collective.kind, algorithm, spread);
-    const double bytes = collective.bytes.si();
     for (const ProtocolFigures& protocol : protocols_of(figures, collective.kind, algorithm)) {
-      const Load& of_byte = load_of_byte(collective, algorithm, group);
-      const Load load{of_byte.inside * bytes, of_byte.between * bytes, of_byte.out_of_node * bytes};
+      const Load load = scaled(load_of_byte(collective, algorithm, group), collective.bytes);
       const Seconds time = predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
       if (best.figures != nullptr && time >= least) continue;
       best = {algorithm, &protocol};
@@ -213,21 +235,55 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
   return best;
 }
 
-// Of those that take equally long, but for rounding, the first of algorithms_of().
+// Of those that take equally long, but for rounding, the first of algorithms_of(). What takes a rehearsal to tell comes last.
 Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
   const std::span<const Algorithm> all = algorithms_of(collective.kind);
   if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift) return all.front();
-  Algorithm best = Algorithm::Auto;
-  Seconds least;
-  for (const Algorithm algorithm : all) {
-    if (!may_choose(collective, algorithm, group)) continue;
-    const Seconds time = cost_of(collective, algorithm, group).time(collective.bytes);
-    if (best != Algorithm::Auto && time > least * (1 - Rounding)) continue;
-    best = algorithm;
-    least = time;
+  std::vector<std::pair<Algorithm, Seconds>> times;
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (const bool chains : {false, true}) {
+    for (const Algorithm algorithm : all) {
+      if (!may_choose(collective, algorithm, group)) continue;
+      if (cost_of(collective, algorithm, group).chains.has_value() != chains) continue;
+      times.emplace_back(algorithm, time_by_links(collective, algorithm, group, least));
+      least = std::min(least, times.back().second);
+    }
   }
-  SYNCLINE_CHECK(best != Algorithm::Auto, "no algorithm carries out a collective");
-  return best;
+  for (const Algorithm algorithm : all)
+    for (const auto& [one, time] : times)
+      if (one == algorithm && time <= least * (1 + Rounding)) return algorithm;
+  SYNCLINE_CHECK(false, "no algorithm carries out a collective");
+}
+
+Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group, Seconds to_beat) {
+  const LinkCost& cost = cost_of(collective, algorithm, group);
+  if (!cost.chains) return cost.time(collective.bytes);
+  const ChainCost::Bounds bounds = cost.chains->bounds(collective.bytes);
+  if (to_beat < bounds.least || to_beat > bounds.most) return cost.time(collective.bytes);
+  if (cost.chains->sends(collective.bytes) > LongestRehearsal) return cost.time(collective.bytes);
+  return rehearsed_time(collective, algorithm, group);
+}
+
+/// Plays alone, on a network of its own.
+Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm algorithm, const Group& group) const {
+  struct Stage : NetworkListener {
+    void on_done(Token token) override {
+      const Event event = Event::of(token);
+      if (player->on_step(event.a, event.b)) ended = network->now();
+    }
+    CollectivePlayer* player = nullptr;
+    Network* network = nullptr;
+    Seconds ended{std::numeric_limits<double>::infinity()};
+  } stage;
+  PlainNetwork network(link_capacities(paths_.topology()));
+  CollectivePlayer player(schedule_, cluster_, detail_, network, nullptr);
+  stage.player = &player;
+  stage.network = &network;
+  Collective chosen = collective;
+  chosen.algorithm = algorithm;
+  player.start(chosen, group.id, 0);
+  network.run(stage);
+  return stage.ended;
 }
 
 bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const {
@@ -239,7 +295,7 @@ bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algori
   if (algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop)
     return layout.nodes.size() > 1 && layout.nodes.front().size() > 1;
   // Elsewhere all ways of a member begin on the same link, so that it has no more bandwidth by going direct.
-  if (algorithm == Algorithm::Direct && !goes_in_rounds(collective.kind, algorithm))
+  if (algorithm == Algorithm::Direct && !goes_in_rounds(collective.kind, algorithm) && !rooted)
     return fully_meshed(accelerators_of(group.members), paths_.topology());
   return true;
 }
@@ -267,21 +323,24 @@ const Load& CollectivePlayer::load_of_byte(const Collective& collective, Algorit
 
 void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
   Group& group = *part.group;
-  const Topology& topology = paths_.topology();
+  const ProtocolFigures& figures = *part.method.figures;
   const Algorithm algorithm = part.method.algorithm;
-  const Spread spread{group.members.size(), group.places.nodes};
-  part.latency = latency_of(*part.method.figures, hops_of(collective.kind, algorithm, spread));
-  part.stretch = stretch_of(*part.method.figures, load_of_byte(collective, algorithm, group),
-                            node_limit_of(*topology.collectives(), collective.kind, algorithm));
+  const Hops hops = hops_of(collective.kind, algorithm, {group.members.size(), group.places.nodes});
+  part.latency = latency_of(figures, hops);
+  part.bytes_time = bytes_time(figures, hops, scaled(load_of_byte(collective, algorithm, group), collective.bytes),
+                               node_limit_of(*paths_.topology().collectives(), collective.kind, algorithm));
+  part.wire = wire_of(figures);
   const Sum<double>& between = between_nodes_of_byte(collective, part);
   part.bytes_between_nodes = collective.bytes * between.total;
   add_choice(collective, part, collective.bytes * between.most);
   if (detail_ == Detail::Aggregate) {
-    part.bundle = &stretched_bundle(collective, part);
+    part.bundle = &wire_bundle(collective, part);
     part.progress = collective.bytes;
     part.plan = {};  // as long as the group, and not needed again
-  } else if (!part.plan.lanes.empty()) {
+  } else if (!part.plan.lanes.empty() && part.plan.lanes.front().closed) {
     part.lanes = &lanes_of(collective, part);
+  } else if (part.plan.phases.empty() && !part.plan.flows) {
+    put_side_by_side(part.plan, group.members.size());
   }
 }
 
@@ -298,8 +357,8 @@ const CollectivePlayer::Sum<double>& CollectivePlayer::between_nodes_of_byte(con
   return entry->second;
 }
 
-// Of all siblings, per byte of S; each link takes what its protocol makes of the bytes.
-const Bundle& CollectivePlayer::stretched_bundle(const Collective& collective, const Part& part) {
+// Of all siblings, per byte of S; each link carries what its protocol makes of the bytes.
+const Bundle& CollectivePlayer::wire_bundle(const Collective& collective, const Part& part) {
   Group& group = *part.group;
   const auto [entry, added] =
       group.bundles.try_emplace({{collective.kind, part.method.algorithm}, part.method.figures});
@@ -317,7 +376,7 @@ const Bundle& CollectivePlayer::stretched_bundle(const Collective& collective, c
   }
   bundle.uses = sum_.take();
   for (LinkUse& use : bundle.uses)
-    use.coefficient *= topology.link(use.link).kind == LinkKind::ScaleUp ? part.stretch.inside : part.stretch.between;
+    use.coefficient *= topology.link(use.link).kind == LinkKind::ScaleUp ? part.wire.inside : part.wire.between;
   if (book_ != nullptr) book_->enter(bundle);
   return bundle;
 }
@@ -347,26 +406,28 @@ CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& coll
       if (r == 0) rounds.paths.emplace_back();
       RoundPath& path = rounds.paths.back().emplace_back();
       for (const Flow& flow : (*rounds.tracks)[t][r].flows) path.largest_flow = std::max(path.largest_flow, flow.share);
+      std::vector<HopCost> lone;
       for (std::size_t s = 0; s < plans.size(); ++s) {
         const std::span<const RankId> members = members_of(collective, part.group->siblings[s]);
         for (const Flow& flow : (*plans[s].tracks)[t][r].flows) {
           scratch_.clear();
           const Seconds latency = paths_.append(members[flow.from], members[flow.to], scratch_);
+          insert_if_different(lone, {latency, flow.share * paths_.topology().seconds_per_byte(scratch_)});
           sum_.add(scratch_, flow.share / path.largest_flow);
           waits_.add(scratch_, flow.share / path.largest_flow * latency.si());
         }
       }
       path.bundle.uses = sum_.take();
       path.repeat = (*rounds.tracks)[t][r].repeat;
-      path.costs = round_costs(path, waits_.take());
+      path.costs = round_costs(path, waits_.take(), std::move(lone));
     }
   }
   return rounds;
 }
 
 // Without latency anywhere there are no waits.
-std::vector<HopCost> CollectivePlayer::round_costs(const RoundPath& path, const std::vector<LinkUse>& waits) const {
-  std::vector<HopCost> all;
+std::vector<HopCost> CollectivePlayer::round_costs(const RoundPath& path, const std::vector<LinkUse>& waits,
+                                                   std::vector<HopCost> all) const {
   auto wait = waits.begin();
   for (const LinkUse& use : path.bundle.uses) {
     const bool waited = wait != waits.end() && wait->link == use.link;
@@ -401,12 +462,12 @@ void CollectivePlayer::add_rounds(const Collective& collective, Part& part) {
 // --- flows, without figures ---
 
 void CollectivePlayer::add_flows(const Collective& collective, Part& part) {
-  part.latency = cost_of(collective, part.method.algorithm, *part.group).latency;
+  part.latency = cost_of(collective, part.method.algorithm, *part.group).latency();
   const Sum<double>& between = between_nodes_of_byte(collective, part);
   part.bytes_between_nodes = collective.bytes * between.total;
   add_choice(collective, part, collective.bytes * between.most);
   if (detail_ == Detail::Full) return;
-  part.bundle = &stretched_bundle(collective, part);
+  part.bundle = &wire_bundle(collective, part);
   part.progress = collective.bytes;
   part.plan = {};
 }
@@ -435,11 +496,13 @@ void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
   part.plan.lanes.clear();  // as long as the group, and not needed again
 }
 
-// Rings of one group all take the same hops whatever they carry; so do its chains.
+// Rings of one group all take the same hops whatever they carry; so do its chains, and its shifts.
 CollectivePlayer::Lanes& CollectivePlayer::lanes_of(const Collective& collective, const Part& part) {
   Group& group = *part.group;
-  const bool back = collective.kind == CollectiveKind::Reduce;
-  std::optional<Lanes>& lanes = part.plan.lanes.front().closed ? group.ring : back ? group.back_chain : group.chain;
+  std::optional<Lanes>& lanes = collective.kind == CollectiveKind::Shift       ? group.shift
+                                : part.plan.lanes.front().closed               ? group.ring
+                                : collective.kind == CollectiveKind::Reduce ? group.back_chain
+                                                                             : group.chain;
   if (lanes) return *lanes;
   lanes = Lanes{paths_.lane_paths(group.members, part.plan.lanes), {}};
   lanes->between_nodes.add(lanes->paths.between_nodes);
@@ -502,8 +565,12 @@ const CollectivePlayer::FanOuts& CollectivePlayer::fan_outs_of(const Collective&
     book_->enter(fan_outs->front().bundle);
     return *fan_outs;
   }
-  for (std::size_t source = 0; source < sources_of(pattern, group.members.size()); ++source)
-    fan_outs->push_back(paths_.fan_out(group.members, source));
+  const std::size_t sources = sources_of(pattern, group.members.size());
+  if (sources > MostFanOuts) {
+    fan_outs->push_back(merged_fan_out(collective, group, pattern));
+    return *fan_outs;
+  }
+  for (std::size_t source = 0; source < sources; ++source) fan_outs->push_back(paths_.fan_out(group.members, source));
   return *fan_outs;
 }
 
@@ -583,15 +650,19 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   }
 }
 
-void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency,
+// With figures no faster than these say: all that the transfer is one step of, `whole`, in the time of the bytes.
+void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Bytes whole, Seconds latency,
                                 std::uint32_t slot, std::uint32_t step) {
-  network_.transfer(uses, bytes, latency * live_[slot].uneven, Event{EventKind::CollectiveStep, slot, step}.token());
+  const Live& live = live_[slot];
+  const Seconds time = live.part->bytes_time;
+  network_.transfer(uses, bytes, latency * live.uneven, Event{EventKind::CollectiveStep, slot, step}.token(),
+                    time > Seconds(0) ? whole / time : AnyRate);
 }
 
 void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot,
                             std::uint32_t step) {
   if (book_ != nullptr) book_->moved(bundle, bytes);
-  transfer(bundle.uses, bytes, latency, slot, step);
+  transfer(bundle.uses, bytes, bytes, latency, slot, step);
 }
 
 void CollectivePlayer::play_lanes(std::uint32_t slot) {
@@ -625,7 +696,8 @@ void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, st
   const std::vector<RankId>& members = part.group->members;
   const bool between = paths_.between_nodes(members[lane.order[position]],
                                             members[lane.order[(position + 1) % lane.order.size()]]);
-  transfer(paths.uses_of(path), lane.bytes_of(progress.sent) * (between ? part.stretch.between : part.stretch.inside),
+  const double wire = between ? part.wire.between : part.wire.inside;
+  transfer(paths.uses_of(path), lane.bytes_of(progress.sent) * wire, lane.bytes_per_sender() * wire,
            part.method.figures == nullptr ? path.latency : part.latency / static_cast<double>(lane.steps), slot,
            step_of(lane_index, position));
 }
@@ -638,8 +710,8 @@ void CollectivePlayer::transfer_between(const Part& part, std::uint32_t from, st
   const RankId source = part.group->members[from], target = part.group->members[to];
   Seconds latency = paths_.append(source, target, scratch_);
   if (part.method.figures != nullptr || part.plan.flows) latency = part.latency / static_cast<double>(steps);
-  const double stretch = paths_.between_nodes(source, target) ? part.stretch.between : part.stretch.inside;
-  transfer(scratch_, bytes * stretch, latency, slot, 0);
+  const Bytes on_wire = bytes * (paths_.between_nodes(source, target) ? part.wire.between : part.wire.inside);
+  transfer(scratch_, on_wire, on_wire * static_cast<double>(steps), latency, slot, 0);
 }
 
 void CollectivePlayer::play_rounds(std::uint32_t slot) {
@@ -680,7 +752,8 @@ void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::s
   for (const Flow& flow : round.flows) {
     scratch_.clear();
     const Seconds latency = paths_.append(part.group->members[flow.from], part.group->members[flow.to], scratch_);
-    transfer(scratch_, bytes * (flow.share / round.repeat), latency, slot, step);
+    const Bytes its = bytes * (flow.share / round.repeat);
+    transfer(scratch_, its, its, latency, slot, step);
   }
 }
 

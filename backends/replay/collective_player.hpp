@@ -5,7 +5,7 @@
 // algorithms and protocols that have them (the library has no others); else, by the links, of all that carry it out.
 //
 // Where the topology has figures of its communication library, a collective takes what these predict when it is alone: a
-// latency, and more of the links than its bytes (the protocol's share of them), which is what others contend with.
+// latency, and its bytes no faster than its protocol's pace. What others contend with is what it puts on the links.
 //
 // In a folded run the collective of one group stands for those of all its siblings: the groups of its family
 // that hold the same roles. They run at the same time, so they are one action over the links of all.
@@ -88,8 +88,8 @@ class CollectivePlayer {
     Bundle bundle;            // of all siblings, per byte that its largest flow moves
     double largest_flow = 0;  // share of S
     int repeat = 1;
-    /// The different ones of its links, with no other traffic: mean latency of what crosses it, per byte of S. None is less
-    /// than another in both.
+    /// The different ones of its links, with no other traffic: mean latency of what crosses it, per byte of S; and of its
+    /// flows, each alone. None is less than another in both.
     std::vector<HopCost> costs{};
 
     /// What comes before its bytes at the pace of the fullest link, for so much of S. Links of flows that have far to go
@@ -132,7 +132,8 @@ class CollectivePlayer {
     int chunks = 1;                         // piece by piece
     Bytes progress;                         // as one: of the bundle,
     Seconds latency;                        // and what comes before; with figures: of all its steps together
-    Stretch stretch;                        // with figures
+    Seconds bytes_time;                     // with figures: no less after the latency; else 0
+    Stretch wire;                           // with figures: of what it moves
     Bytes bytes_sent, bytes_between_nodes;  // by all siblings
     CollectiveChoice* choice = nullptr;
   };
@@ -142,7 +143,7 @@ class CollectivePlayer {
     std::vector<GroupId> siblings;  // that it stands for, itself among them
     GroupShape shape;
     bool alike = true;                           // all siblings lie as it does
-    std::optional<Lanes> ring, chain, back_chain;  // back: to the first member
+    std::optional<Lanes> ring, chain, back_chain, shift;  // back: to the first member
     std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
     Places places;
     std::map<Plans, Load> loads;           // of this group alone, of a byte of S
@@ -177,6 +178,8 @@ class CollectivePlayer {
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
   [[nodiscard]] Method by_figures(const Collective& collective, Group& group, const CollectiveFigures& figures);
   [[nodiscard]] Algorithm by_links(const Collective& collective, Group& group);
+  [[nodiscard]] Seconds time_by_links(const Collective& collective, Algorithm algorithm, Group& group, Seconds to_beat);
+  [[nodiscard]] Seconds rehearsed_time(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] const Load& load_of_byte(const Collective& collective, Algorithm algorithm, Group& group);
@@ -185,13 +188,15 @@ class CollectivePlayer {
   void lay_out(Part& part);
   void add_figures(const Collective& collective, Part& part);
   const Sum<double>& between_nodes_of_byte(const Collective& collective, const Part& part);
-  const Bundle& stretched_bundle(const Collective& collective, const Part& part);
+  const Bundle& wire_bundle(const Collective& collective, const Part& part);
   void add_lanes(const Collective& collective, Part& part);
   void add_bursts(const Collective& collective, Part& part);
   void add_rounds(const Collective& collective, Part& part);
   void add_flows(const Collective& collective, Part& part);
   Rounds& rounds_of_group(const Collective& collective, const Part& part);
-  [[nodiscard]] std::vector<HopCost> round_costs(const RoundPath& path, const std::vector<LinkUse>& waits) const;
+  /// @param all  of flows alone
+  [[nodiscard]] std::vector<HopCost> round_costs(const RoundPath& path, const std::vector<LinkUse>& waits,
+                                                 std::vector<HopCost> all) const;
   [[nodiscard]] Rounds look_up_rounds(const Collective& collective, const Part& part);
   void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
   Lanes& lanes_of(const Collective& collective, const Part& part);
@@ -213,10 +218,11 @@ class CollectivePlayer {
   void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot, std::uint32_t step = 0);
   void transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes, std::size_t steps,
                         std::uint32_t slot);
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, std::uint32_t slot,
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Bytes whole, Seconds latency, std::uint32_t slot,
                 std::uint32_t step);
 
   const Schedule& schedule_;
+  const Cluster& cluster_;
   Detail detail_;
   Network& network_;
   BundleBook* book_;

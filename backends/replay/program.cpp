@@ -14,6 +14,8 @@ WorkCost cost_of(const Work& work, const Device& device) {
     cost.device += kernel_time(work.kernels[k], device);
     cost.followers[k] = cost.device;
   }
+  for (std::size_t k = 0; k < cost.followers.size(); ++k)
+    cost.bound = std::max(cost.bound, cost.launch * static_cast<double>(k + 1) + cost.followers[k]);
   return cost;
 }
 
@@ -43,10 +45,11 @@ void find_followers(const std::vector<Op>& ops, Program& program) {
 }  // namespace
 
 Seconds WorkCost::host_bound(double speed_factor) const {
-  Seconds bound;
+  if (speed_factor == 1) return bound;
+  Seconds slower;
   for (std::size_t k = 0; k < followers.size(); ++k)
-    bound = std::max(bound, launch * static_cast<double>(k + 1) + followers[k] * speed_factor);
-  return bound;
+    slower = std::max(slower, launch * static_cast<double>(k + 1) + followers[k] * speed_factor);
+  return slower;
 }
 
 CompiledSchedule compile(const Schedule& schedule, const Device& device) {

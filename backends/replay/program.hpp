@@ -16,6 +16,8 @@ struct WorkCost {
   Seconds launch;                  // of the host, a kernel
   std::vector<Seconds> followers;  // by kernel: its time and that of those after it
 
+  Seconds bound;                   // host_bound(1), which nearly every op asks for
+
   /// From the host's arrival: the work cannot end before each kernel was issued and it and its followers have
   /// run.
   [[nodiscard]] Seconds host_bound(double speed_factor) const;

@@ -149,6 +149,7 @@ class Replay : public NetworkListener {
   void take_faults();
   void on_change(const Change& change);
   void slow_down(std::uint32_t seat, double factor);
+  void slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number, double longer);
   void change_resident(std::uint32_t seat, int by);
   void end_collective(std::uint32_t owner);
   std::uint32_t begin_transfer(End sender, End receiver, Bytes bytes, bool eager, bool receiver_waits);
@@ -510,6 +511,25 @@ void Replay::slow_down(std::uint32_t seat, double factor) {
   change_compute(seat, compute_rate(seat), factor);
 }
 
+// Kernels to come take `longer` times as long once the host has issued them, and what is left of the others from now on.
+// The device may have waited for one issued since the last change: what has gone by since then is all that is done of it
+// and those after it.
+void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number, double longer) {
+  const ProgramOp& op = program(seat).ops[number];
+  const double pace = seats_[seat].speed * unevenness(cluster_.noise.compute, NoiseOf::Compute, seat, number);
+  const Seconds now = network_.now();
+  Seconds issued = host_comes(seat, op);
+  compute.host_bound = Seconds(0);
+  for (const Seconds followers : cost_of(op).followers) {
+    issued += cost_of(op).launch;
+    if (issued > now)
+      compute.host_bound = std::max(compute.host_bound, issued + followers * pace);
+    else if (issued > Seconds(compute.updated))
+      compute.work_left = std::max(compute.work_left, (issued + followers * (pace / longer) - now).si());
+  }
+  compute.work_left *= longer;
+}
+
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
   const Stream& state = stream(seat, index);
   at_op_end(seat, index, std::max(Seconds(state.work_left / compute_rate(seat)), state.host_bound - network_.now()));
@@ -522,19 +542,17 @@ void Replay::change_resident(std::uint32_t seat, int by) {
   if (compute_rate(seat) != before) change_compute(seat, before, 1);
 }
 
-// Compute under way went at `rate_before` until now; what is left of it takes `longer` times as long, so does what is left
-// of its last kernel after the host has issued it.
+// Compute under way went at `rate_before` until now; what is left of it takes `longer` times as long.
 void Replay::change_compute(std::uint32_t seat, double rate_before, double longer) {
   for (std::uint32_t index = 0; index < stream_count_; ++index) {
     Stream& state = stream(seat, index);
     if (!state.running) continue;
-    if (!std::holds_alternative<Compute>(program(seat).role->program[running_op(seat, index)].body)) continue;
+    const std::uint32_t number = running_op(seat, index);
+    if (!std::holds_alternative<Compute>(program(seat).role->program[number].body)) continue;
     const double now = network_.now().si();
-    state.work_left = std::max(0.0, state.work_left - (now - state.updated) * rate_before) * longer;
+    state.work_left = std::max(0.0, state.work_left - (now - state.updated) * rate_before);
+    if (longer != 1) slow_down(state, seat, number, longer);
     state.updated = now;
-    const ProgramOp& op = program(seat).ops[running_op(seat, index)];
-    const Seconds issued = std::max(network_.now(), host_comes(seat, op) + cost_of(op).last_issue());
-    if (state.host_bound > issued) state.host_bound = issued + (state.host_bound - issued) * longer;
     ++state.generation;
     plan_compute_end(seat, index);
   }

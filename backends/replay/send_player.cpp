@@ -27,7 +27,7 @@ void SendPlayer::prepare(RankId sender, const Peer& peer) {
   for (const ProtocolFigures& figures : protocols()) {
     Bundle& bundle = ways.bundles[&figures];
     bundle.uses = uses;
-    stretch(bundle.uses, stretch_of(figures, {}, std::nullopt));
+    stretch(bundle.uses, wire_of(figures));
   }
   for (auto& [figures, bundle] : ways.bundles) book_->enter(bundle);
 }
@@ -46,14 +46,14 @@ void SendPlayer::stretch(std::vector<LinkUse>& uses, const Stretch& by) const {
 // The protocol that is predicted to bring the bytes first.
 SendPlayer::Manner SendPlayer::manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency,
                                          bool between) const {
-  Manner best{nullptr, links_latency, {}};
+  Manner best{nullptr, links_latency, Seconds(0), {}};
   const Load load = load_of(way, bytes, paths_.topology());
   const Hops hops = between ? Hops{0, 1} : Hops{1, 0};
   Seconds least;
   for (const ProtocolFigures& figures : protocols()) {
     const Seconds time = predicted_time(figures, hops, load, std::nullopt);
     if (best.figures != nullptr && time >= least) continue;
-    best = {&figures, latency_of(figures, hops), stretch_of(figures, load, std::nullopt)};
+    best = {&figures, latency_of(figures, hops), bytes_time(figures, hops, load, std::nullopt), wire_of(figures)};
     least = time;
   }
   return best;
@@ -67,15 +67,15 @@ void SendPlayer::start(RankId sender, RankId receiver, Bytes bytes, Token token,
     const Seconds latency = paths_.append(sender, receiver, scratch_);
     const Manner manner = manner_of(scratch_, bytes, latency, between);
     // All links of a way between nodes are taken alike, so that a network of plain flows can carry it too.
-    const double more = between ? manner.stretch.between : manner.stretch.inside;
-    return network_.transfer(scratch_, bytes * more, manner.latency * uneven, token);
+    const Bytes on_wire = bytes * (between ? manner.wire.between : manner.wire.inside);
+    return network_.transfer(scratch_, on_wire, manner.latency * uneven, token, manner.most(on_wire));
   }
   const Ways& ways = ways_.at({sender, receiver});
   bytes_sent_ += bytes * ways.ranks;
   const Manner manner = manner_of(ways.own, bytes, ways.latency, between);
   const Bundle& bundle = ways.bundles.at(manner.figures);
   book_->moved(bundle, bytes);
-  network_.transfer(bundle.uses, bytes, manner.latency * uneven, token);
+  network_.transfer(bundle.uses, bytes, manner.latency * uneven, token, manner.most(bytes));
 }
 
 }  // namespace syncline

@@ -40,8 +40,11 @@ class SendPlayer {
   /// How a pair's bytes go, alone on the network.
   struct Manner {
     const ProtocolFigures* figures = nullptr;  // null: latency and bandwidth of the links
-    Seconds latency;
-    Stretch stretch;
+    Seconds latency, bytes_time;               // no less after the latency
+    Stretch wire;
+    [[nodiscard]] BytesPerSecond most(Bytes progress) const {
+      return bytes_time > Seconds(0) ? progress / bytes_time : AnyRate;
+    }
   };
   [[nodiscard]] Manner manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency, bool between) const;
   [[nodiscard]] const std::vector<ProtocolFigures>& protocols() const;

@@ -24,6 +24,8 @@ constexpr std::uint64_t SearchSeed = 1;
 constexpr double Pull = 0.0007;  // of each figure to where it began: a factor of 10 costs 0.4 % of error
 constexpr double LeastTime = 1e-9;    // s; times are searched in ln, so not below
 constexpr double LeastShare = 1e-3;
+constexpr double MostOfOwn = 4;       // what a file may say of an own block
+constexpr double FirstOwnBlock = 0.2; // where the search begins if nothing is given
 
 // --- the figures as one list of numbers ---
 
@@ -35,7 +37,7 @@ constexpr Lists AllLists{&CollectiveFigures::ring, &CollectiveFigures::tree, &Co
 struct Variable {
   std::vector<ProtocolFigures> CollectiveFigures::*list = nullptr;  // nullptr: the node's limit
   std::size_t protocol = 0;
-  enum class What { Call, HopInside, HopBetween, ShareInside, ShareBetween, NodeLimit } what = What::Call;
+  enum class What { Call, HopInside, HopBetween, ShareInside, ShareBetween, OwnBlock, NodeLimit } what = What::Call;
 };
 
 double value_of(const CollectiveFigures& figures, const Variable& variable) {
@@ -48,6 +50,7 @@ double value_of(const CollectiveFigures& figures, const Variable& variable) {
     case HopBetween: return one.hop_between.si();
     case ShareInside: return one.share_inside;
     case ShareBetween: return one.share_between;
+    case OwnBlock: return one.own_block;
     case NodeLimit: break;
   }
   return 0;
@@ -68,6 +71,7 @@ void set_value(CollectiveFigures& figures, const Variable& variable, double valu
     case HopBetween: one.hop_between = time; break;
     case ShareInside: one.share_inside = share; break;
     case ShareBetween: one.share_between = share; break;
+    case OwnBlock: one.own_block = std::clamp(value, LeastShare, MostOfOwn); break;
     case NodeLimit: break;
   }
 }
@@ -114,20 +118,6 @@ CollectiveFigures begin_figures(const TopologySpec& base) {
     one.call = Seconds(0);
   }
   return figures;
-}
-
-void set_efficiency(TopologySpec& spec, std::optional<double> inside, std::optional<double> between) {
-  if (spec.scale_up && inside) spec.scale_up->link.efficiency = *inside;
-  if (between) std::visit([&between](auto& fabric) {
-    if constexpr (requires { fabric.link; }) fabric.link.efficiency = *between;
-  }, spec.scale_out);
-}
-double efficiency_inside(const TopologySpec& spec) { return spec.scale_up ? spec.scale_up->link.efficiency : 1.0; }
-double efficiency_between(const TopologySpec& spec) {
-  return std::visit([](const auto& fabric) {
-    if constexpr (requires { fabric.link; }) return fabric.link.efficiency;
-    else return 1.0;
-  }, spec.scale_out);
 }
 
 // --- the search ---
@@ -219,13 +209,14 @@ class Search {
     using enum Variable::What;
     bool limited = false;
     for (const auto list : AllLists) {
-      bool used = false, inside = false, between = false, load_inside = false, load_between = false;
+      bool used = false, inside = false, between = false, load_inside = false, load_between = false, own = false;
       for (const Row& row : rows_) {
         for (const FabricModel::Candidate& candidate : *row.candidates) {
           if (&protocols_of(begin_, candidate.kind, candidate.algorithm) != &(begin_.*list)) continue;
           used = true;
           inside = inside || candidate.hops.inside > 0;
           between = between || candidate.hops.between > 0;
+          own = own || candidate.hops.own_blocks > 0;
           load_inside = load_inside || candidate.load.inside > Seconds(0);
           load_between = load_between || candidate.load.between > Seconds(0);
           limited = limited || (candidate.load.between > Seconds(0) &&
@@ -238,6 +229,10 @@ class Search {
         if (between) variables_.push_back({list, p, HopBetween});
         if (load_inside) variables_.push_back({list, p, ShareInside});
         if (load_between) variables_.push_back({list, p, ShareBetween});
+        if (!own) continue;
+        variables_.push_back({list, p, OwnBlock});
+        double& own_block = (begin_.*list)[p].own_block;
+        if (own_block == 0) own_block = FirstOwnBlock;
       }
     }
     if (limited) variables_.push_back({nullptr, 0, NodeLimit});
@@ -259,23 +254,27 @@ double normalise(CollectiveFigures& figures, double ProtocolFigures::*share) {
   return best;
 }
 
-void round_times(CollectiveFigures& figures) {
+void round_figures(CollectiveFigures& figures) {
   for (const auto list : AllLists) {
     for (ProtocolFigures& one : figures.*list)
       for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
         *time = *time <= Seconds(LeastTime) ? Seconds(0) : Seconds(rounded(time->si() * 1e6) * 1e-6);
+    for (ProtocolFigures& one : figures.*list) one.own_block = one.own_block <= LeastShare ? 0 : rounded(one.own_block);
   }
   if (figures.node_limit) figures.node_limit = BytesPerSecond(rounded(figures.node_limit->si()));
 }
 
-/// The protocols keep their names, in the order of their bandwidth: nothing in the search holds them to it.
+/// The protocols keep their names, and what these put on the wire, in the order of their bandwidth: nothing in the search
+/// holds them to it.
 void put_in_order(CollectiveFigures& figures) {
   for (const auto list : AllLists) {
     std::vector<ProtocolFigures>& all = figures.*list;
-    std::vector<std::string> names;
-    for (const ProtocolFigures& one : all) names.push_back(one.protocol);
+    const std::vector<ProtocolFigures> before = all;
     std::ranges::stable_sort(all, {}, [](const ProtocolFigures& one) { return one.share_inside * one.share_between; });
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].protocol = names[i];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].protocol = before[i].protocol;
+      all[i].wire = before[i].wire;
+    }
   }
 }
 
@@ -288,19 +287,11 @@ void drop_guesses(CollectiveFigures& figures, const TopologySpec& base, const st
   }
 }
 
-CollectiveKind kind_of(NcclOp op) {
-  switch (op) {
-    case NcclOp::AllGather: return CollectiveKind::AllGather;
-    case NcclOp::ReduceScatter: return CollectiveKind::ReduceScatter;
-    case NcclOp::AllToAll: return CollectiveKind::AllToAll;
-    case NcclOp::SendReceive: return CollectiveKind::Shift;
-    default: return CollectiveKind::AllReduce;
-  }
-}
-
-bool modelled(NcclOp op) {
-  using enum NcclOp;
-  return op == AllReduce || op == AllGather || op == ReduceScatter || op == AllToAll || op == SendReceive;
+/// A library that has every algorithm.
+CollectiveFigures every_algorithm() {
+  CollectiveFigures figures;
+  for (const auto list : AllLists) (figures.*list).resize(1);
+  return figures;
 }
 
 double cell_number(const CsvTable& table, std::size_t row, std::string_view column) {
@@ -313,13 +304,36 @@ double cell_number(const CsvTable& table, std::size_t row, std::string_view colu
 
 }  // namespace
 
+// --- efficiencies ---
+
+void set_efficiency(TopologySpec& spec, std::optional<double> inside, std::optional<double> between) {
+  if (spec.scale_up && inside) {
+    const double by = *inside / spec.scale_up->link.efficiency;
+    spec.scale_up->pcie.uplink.efficiency *= by;
+    spec.scale_up->pcie.between_sockets.efficiency *= by;
+    spec.scale_up->link.efficiency = *inside;
+  }
+  if (between) std::visit([&between](auto& fabric) {
+    if constexpr (requires { fabric.link; }) fabric.link.efficiency = *between;
+  }, spec.scale_out);
+}
+
+double efficiency_inside(const TopologySpec& spec) { return spec.scale_up ? spec.scale_up->link.efficiency : 1.0; }
+
+double efficiency_between(const TopologySpec& spec) {
+  return std::visit([](const auto& fabric) {
+    if constexpr (requires { fabric.link; }) return fabric.link.efficiency;
+    else return 1.0;
+  }, spec.scale_out);
+}
+
 // --- rows ---
 
 std::vector<FabricRow> fabric_rows(const NcclLog& log) {
   refuse_single_ranks(log);
   std::vector<FabricRow> rows;
   for (const NcclRun& run : log.runs) {
-    if (!modelled(run.op) || run.ranks < 2 || run.per_node == 0) continue;
+    if (!collective_of(run.op) || run.ranks < 2 || run.per_node == 0) continue;
     const std::string gpu = run.devices.empty() ? "" : run.devices.front();
     for (const NcclRow& row : run.rows) {
       if (row.size > Bytes(0))
@@ -342,7 +356,7 @@ std::vector<FabricRow> fabric_rows(const CsvTable& table, const std::vector<RowF
       return (table.at(r, filter.column).find(filter.text) != std::string::npos) == filter.keep;
     });
     const NcclOp op = table.has("op") ? nccl_op(table.at(r, "op")) : NcclOp::AllReduce;
-    if (!wanted || !modelled(op) || table.at(r, "time_us").empty() || table.at(r, "ranks").empty()) continue;
+    if (!wanted || !collective_of(op) || table.at(r, "time_us").empty() || table.at(r, "ranks").empty()) continue;
     FabricRow row{op,
                   static_cast<int>(cell_number(table, r, "ranks")),
                   table.at(r, "nodes").empty() ? 1 : static_cast<int>(cell_number(table, r, "nodes")),
@@ -391,7 +405,7 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
     for (int i = 0; i < per_node; ++i)
       members.emplace_back(static_cast<std::uint32_t>(node * spec.accelerators_per_node + i));
   }
-  const CollectiveKind kind = kind_of(row.op);
+  const CollectiveKind kind = *collective_of(row.op);
   const Spread spread{members.size(), static_cast<std::size_t>(nodes)};
   GroupShape shape = shape_of(members, topology);
   if (kind == CollectiveKind::Shift) {  // sendrecv: rank r to rank r + 1
@@ -399,11 +413,7 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
     std::iota(shape.rings[0].begin(), shape.rings[0].end(), 0U);
   }
   const Bytes unit(1);
-  for (const Algorithm algorithm : {Algorithm::Ring, Algorithm::Tree, Algorithm::InNetwork, Algorithm::Direct}) {
-    const bool direct = kind == CollectiveKind::AllToAll;
-    if (direct != (algorithm == Algorithm::Direct)) continue;
-    if (algorithm == Algorithm::Tree && (kind != CollectiveKind::AllReduce || nodes == 1)) continue;
-    if (algorithm == Algorithm::InNetwork && (kind != CollectiveKind::AllReduce || per_node == 1)) continue;
+  for (const Algorithm algorithm : algorithms_for(every_algorithm(), kind, spread)) {
     const CollectivePlan plan = plan_collective(kind, algorithm, unit, shape);
     all.push_back({kind, algorithm, hops_of(kind, algorithm, spread), load_of(link_uses(plan, members, topology), unit, topology)});
   }
@@ -451,7 +461,7 @@ FabricFit fit_fabric(const TopologySpec& base, const std::vector<FabricRow>& row
 
   drop_guesses(figures, base, search.variables());
   put_in_order(figures);
-  round_times(figures);
+  round_figures(figures);
   set_efficiency(fit.topology, normalise(figures, &ProtocolFigures::share_inside),
                  normalise(figures, &ProtocolFigures::share_between));
   fit.topology.collectives = figures;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -74,6 +75,12 @@ class FabricModel {
   Packing packing_;
   std::map<std::tuple<NcclOp, int, int>, std::vector<Candidate>> candidates_;
 };
+
+/// Of the links of scale-up and of scale-out; 1 where there are none.
+[[nodiscard]] double efficiency_inside(const TopologySpec& spec);
+[[nodiscard]] double efficiency_between(const TopologySpec& spec);
+/// The other links of a PCIe tree keep their ratio to the accelerators' own.
+void set_efficiency(TopologySpec& spec, std::optional<double> inside, std::optional<double> between);
 
 struct FabricFit {
   TopologySpec topology;            // the base with `collectives`, and efficiencies such that the best share is 1

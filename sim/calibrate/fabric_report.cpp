@@ -1,5 +1,6 @@
 // How good a fit is, and the file that comes of it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "sim/calibrate/fabric_fit.hpp"
+#include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/core/units.hpp"
 
@@ -29,22 +31,24 @@ constexpr std::array<SizeClass, 4> SizeClasses{{{"below 64 KiB", 0, 65536},
 constexpr double Large = 1048576;  // bytes: from here on bandwidth counts
 
 /// One line a protocol, in units that read well; the reader makes the same figures of it.
-std::string figures_text(const CollectiveFigures& figures) {
+std::string figures_text(const CollectiveFigures& figures, std::string_view indent) {
   struct List {
     std::string_view key;
     const std::vector<ProtocolFigures>& protocols;
   };
-  std::string text = "collectives:\n";
+  std::string text;
   for (const List& list : {List{"ring", figures.ring}, {"tree", figures.tree}, {"in-network", figures.in_network},
                            {"direct", figures.direct}, {"send", figures.send}}) {
-    if (!list.protocols.empty()) text += fmt::format("  {}:\n", list.key);
+    if (!list.protocols.empty()) text += fmt::format("{}{}:\n", indent, list.key);
     for (const ProtocolFigures& one : list.protocols)
-      text += fmt::format("    - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
-                          "share-inside: {:.4g}, share-between: {:.4g}}}\n",
-                          one.protocol, one.call.si() * 1e6, one.hop_inside.si() * 1e6, one.hop_between.si() * 1e6,
-                          one.share_inside, one.share_between);
+      text += fmt::format("{}  - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
+                          "share-inside: {:.4g}, share-between: {:.4g}{}{}}}\n",
+                          indent, one.protocol, one.call.si() * 1e6, one.hop_inside.si() * 1e6, one.hop_between.si() * 1e6,
+                          one.share_inside, one.share_between,
+                          one.own_block > 0 ? fmt::format(", own-block: {:.4g}", one.own_block) : "",
+                          one.wire != 1 ? fmt::format(", wire: {:.6g}", one.wire) : "");
   }
-  if (figures.node_limit) text += fmt::format("  node-limit: {:.4g}GBps\n", figures.node_limit->si() / 1e9);
+  if (figures.node_limit) text += fmt::format("{}node-limit: {:.4g}GBps\n", indent, figures.node_limit->si() / 1e9);
   return text;
 }
 
@@ -128,7 +132,15 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
   }
   TopologySpec spec = fit.topology;
   const CollectiveFigures figures = *std::exchange(spec.collectives, std::nullopt);
-  return text + to_yaml(write_fields(fields_of(spec))) + figures_text(figures);
+  return text + to_yaml(write_fields(fields_of(spec))) + "collectives:\n" + figures_text(figures, "  ");
+}
+
+std::string library_file(const TypicalFigures& typical, const std::string& name, const std::vector<std::string>& of) {
+  return fmt::format("# Medians by `syncline calibrate library` of what was fitted to measurements of {}.\n"
+                     "# Their links reach (median) {:.3g} of the data sheet's bandwidth inside nodes, {:.3g} between them.\n"
+                     "version: 1\nname: {}\nsource: \"medians of {} measured systems: {}\"\n{}",
+                     fmt::join(of, ", "), typical.efficiency_inside, typical.efficiency_between, name, of.size(),
+                     fmt::join(of, ", "), figures_text(typical.collectives, ""));
 }
 
 }  // namespace syncline::calibrate

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "sim/core/error.hpp"
 
@@ -59,8 +60,8 @@ std::vector<Burst> direct_phases(CollectiveKind kind, Bytes bytes, std::size_t n
     case CollectiveKind::AllToAll: return {exchange};
     case CollectiveKind::Reduce:
     case CollectiveKind::Scatter:
-    case CollectiveKind::Gather: break;
-    case CollectiveKind::Shift: return {{Burst::Pattern::AllPairs, bytes / static_cast<double>(n - 1)}};
+    case CollectiveKind::Gather:
+    case CollectiveKind::Shift: break;
   }
   return {};
 }
@@ -76,11 +77,18 @@ CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes b
   SYNCLINE_CHECK(!rings.empty() && rings.front().size() >= 2, "a collective of fewer than two members");
   CollectivePlan plan;
   plan.algorithm = algorithm;
+  plan.bytes = bytes;
   if (algorithm == Algorithm::Direct) {
     plan.phases = direct_phases(kind, bytes, rings.front().size());
     return plan;
   }
   SYNCLINE_CHECK(algorithm == Algorithm::Ring, "the algorithm must be chosen before the plan");
+  if (kind == CollectiveKind::Shift) {  // to the next of the group, wherever channels go
+    std::vector<std::uint32_t> in_order(rings.front().size());
+    std::iota(in_order.begin(), in_order.end(), 0U);
+    plan.lanes.push_back(ring_lane(kind, bytes, in_order));
+    return plan;
+  }
   for (const auto& ring : rings) plan.lanes.push_back(ring_lane(kind, bytes / static_cast<double>(rings.size()), ring));
   return plan;
 }
@@ -117,7 +125,7 @@ std::span<const Algorithm> algorithms_of(CollectiveKind kind) {
   static constexpr std::array Reduces{Ring, Tree, Recursive, Direct};
   static constexpr std::array Parts{Direct, Recursive};  // scatter, gather
   static constexpr std::array Exchanges{Direct, Pairwise, TwoHop, Hierarchical, Ring};
-  static constexpr std::array Shifts{Ring, Direct};
+  static constexpr std::array Shifts{Ring};
   switch (kind) {
     case CollectiveKind::AllReduce: return AllReduces;
     case CollectiveKind::AllGather:

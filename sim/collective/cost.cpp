@@ -18,16 +18,19 @@ Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread) {
   const std::size_t per_node = (spread.members + spread.nodes - 1) / spread.nodes;
   const auto g = static_cast<double>(per_node);
   const double up_and_down = 2.0 * std::bit_width(spread.nodes - 1);  // 2⌈log2 k⌉
+  const bool blocks = kind != CollectiveKind::Broadcast && kind != CollectiveKind::Reduce;
+  const double own = blocks ? 1 / (n - 1) : 0;
   if (kind == CollectiveKind::Shift) return spread.nodes == 1 ? Hops{1, 0} : Hops{0, 1};
   switch (algorithm) {
     case Algorithm::Tree: return {2 * (g - 1), up_and_down};
     case Algorithm::InNetwork: return {2, up_and_down};
-    case Algorithm::Direct: return {g - 1, n - g};
+    case Algorithm::Direct: return {g - 1, n - g, own};
     default: break;  // rings
   }
-  const double steps = (n - 1) * (kind == CollectiveKind::AllReduce ? 2 : 1);
+  const double passes = kind == CollectiveKind::AllReduce ? 2 : 1;
+  const double steps = (n - 1) * passes;
   const double between = spread.nodes == 1 ? 0 : steps * k / n;
-  return {steps - between, between};
+  return {steps - between, between, own / passes};
 }
 
 Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology) {
@@ -69,34 +72,40 @@ Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const Accelerato
   return total;
 }
 
-Stretch stretch_of(const ProtocolFigures& figures, const Load& load, std::optional<BytesPerSecond> node_limit) {
+Stretch wire_of(const ProtocolFigures& figures) {
+  return {std::min(figures.wire, 1 / figures.share_inside), std::min(figures.wire, 1 / figures.share_between)};
+}
+
+Stretch stretch_of(const ProtocolFigures& figures, Hops hops, const Load& load,
+                   std::optional<BytesPerSecond> node_limit) {
   Stretch stretch{1 / figures.share_inside, 1 / figures.share_between};
   if (node_limit && load.between > Seconds(0))
     stretch.between = std::max(stretch.between, load.out_of_node / *node_limit / load.between);
-  return stretch;
+  const double with_own = 1 + figures.own_block * hops.own_blocks;
+  return {stretch.inside * with_own, stretch.between * with_own};
 }
 
 Seconds latency_of(const ProtocolFigures& figures, Hops hops) {
   return figures.call + figures.hop_inside * hops.inside + figures.hop_between * hops.between;
 }
 
+Seconds bytes_time(const ProtocolFigures& figures, Hops hops, const Load& load,
+                   std::optional<BytesPerSecond> node_limit) {
+  const Stretch stretch = stretch_of(figures, hops, load, node_limit);
+  return std::max(load.inside * stretch.inside, load.between * stretch.between);
+}
+
 Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& load,
                        std::optional<BytesPerSecond> node_limit) {
-  const Stretch stretch = stretch_of(figures, load, node_limit);
-  return latency_of(figures, hops) + std::max(load.inside * stretch.inside, load.between * stretch.between);
+  return latency_of(figures, hops) + bytes_time(figures, hops, load, node_limit);
 }
 
 const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
                                                  Algorithm algorithm) {
   static const std::vector<ProtocolFigures> none;
-  switch (kind) {
-    case CollectiveKind::Shift: return figures.send;
-    case CollectiveKind::Broadcast:
-    case CollectiveKind::Reduce:
-    case CollectiveKind::Scatter:
-    case CollectiveKind::Gather: return none;
-    default: break;
-  }
+  using enum CollectiveKind;
+  if (kind == Shift) return figures.send;
+  if ((kind == Broadcast || kind == Reduce) && algorithm != Algorithm::Ring) return none;
   switch (algorithm) {
     case Algorithm::Ring: return figures.ring;
     case Algorithm::Tree: return figures.tree;
@@ -107,8 +116,13 @@ const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figure
 }
 
 std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread) {
-  if (kind == CollectiveKind::AllToAll) return {Algorithm::Direct};
-  if (kind != CollectiveKind::AllReduce) return {Algorithm::Ring};
+  switch (kind) {
+    case CollectiveKind::AllReduce: break;
+    case CollectiveKind::AllToAll:
+    case CollectiveKind::Scatter:
+    case CollectiveKind::Gather: return {Algorithm::Direct};
+    default: return {Algorithm::Ring};
+  }
   std::vector<Algorithm> algorithms{Algorithm::Ring};
   if (spread.nodes > 1 && !figures.tree.empty()) algorithms.push_back(Algorithm::Tree);
   if (spread.members > spread.nodes && !figures.in_network.empty()) algorithms.push_back(Algorithm::InNetwork);

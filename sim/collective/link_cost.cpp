@@ -15,46 +15,68 @@ class Pricer {
 
   /// The latency of the way.
   Seconds add(std::uint32_t from, std::uint32_t to, double bytes) {
-    way_.clear();
-    topology_.router().load(members_[from], members_[to], way_);
+    follow(from, to);
     sum_.add(way_, bytes);
     return topology_.latency(std::span<const LinkUse>(way_));
   }
   /// Seconds that what has been added takes at the fullest link; begins anew.
   double take() { return topology_.seconds_per_byte(sum_.take()); }
-
+  /// A way and its latency, for chains.
+  ChainCost::Hop hop(std::uint32_t from, std::uint32_t to) {
+    follow(from, to);
+    ChainCost::Hop hop{topology_.latency(std::span<const LinkUse>(way_)), way_};
+    for (LinkUse& use : hop.uses) use.coefficient /= topology_.link(use.link).bandwidth.si();
+    return hop;
+  }
  private:
+  void follow(std::uint32_t from, std::uint32_t to) {
+    way_.clear();
+    topology_.router().load(members_[from], members_[to], way_);
+  }
+
   std::span<const AcceleratorId> members_;
   const Topology& topology_;
   BundleSum& sum_;
   std::vector<LinkUse> way_;
 };
 
-LinkCost cost_of_lanes(const CollectivePlan& plan, Pricer& pricer) {
-  LinkCost cost;
-  const Lane& first = plan.lanes.front();
+LinkCost cost_of_rings(const CollectivePlan& plan, Pricer& pricer) {
+  Seconds longest;
   for (const Lane& lane : plan.lanes)
     for (std::size_t i = 0; i < lane.senders(); ++i)
-      cost.latency = std::max(cost.latency, pricer.add(lane.order[i], lane.order[(i + 1) % lane.order.size()],
-                                                       lane.bytes_per_sender().si()));
-  cost.seconds_per_byte = pricer.take();
-  if (first.closed)
-    cost.latency = cost.latency * static_cast<double>(first.steps);
-  else
-    cost.chain_hops = static_cast<int>(first.senders());
-  return cost;
+      longest = std::max(longest, pricer.add(lane.order[i], lane.order[(i + 1) % lane.order.size()],
+                                             lane.bytes_per_sender().si()));
+  return {{{{longest * static_cast<double>(plan.lanes.front().steps), pricer.take()}}}};
+}
+
+LinkCost cost_of_chains(const CollectivePlan& plan, Pricer& pricer) {
+  std::vector<std::vector<ChainCost::Hop>> chains;
+  for (const Lane& lane : plan.lanes) {
+    std::vector<ChainCost::Hop>& hops = chains.emplace_back();
+    for (std::size_t i = 0; i < lane.senders(); ++i) hops.push_back(pricer.hop(lane.order[i], lane.order[i + 1]));
+  }
+  return {{}, ChainCost(std::move(chains))};
 }
 
 LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer& pricer) {
   LinkCost cost;
+  const double others = static_cast<double>(members - 1);
   for (const Burst& burst : plan.phases) {
-    Seconds longest;
     const std::size_t sources = burst.pattern == Burst::Pattern::AllPairs ? members : 1;
-    for (std::uint32_t i = 0; i < sources; ++i)
-      for (std::uint32_t j = 0; j < members; ++j)
-        if (i != j) longest = std::max(longest, pricer.add(i, j, burst.bytes.si()));
-    cost.latency += longest;
-    cost.seconds_per_byte += pricer.take();
+    LinearCost mean, longest;  // of the source that has most of it
+    for (std::uint32_t i = 0; i < sources; ++i) {
+      Seconds sum;
+      for (std::uint32_t j = 0; j < members; ++j) {
+        if (i == j) continue;
+        const Seconds latency = pricer.add(i, j, burst.bytes.si());
+        sum += latency;
+        longest.latency = std::max(longest.latency, latency);
+      }
+      mean.latency = std::max(mean.latency, sum / others);
+    }
+    mean.seconds_per_byte = pricer.take();
+    longest.seconds_per_byte = mean.seconds_per_byte / others;
+    cost.phases.push_back({mean, longest});
   }
   return cost;
 }
@@ -66,7 +88,7 @@ LinkCost cost_of_flows(CollectiveKind kind, const CollectivePlan& plan, const Gr
     longest = std::max(longest, pricer.add(flow.from, flow.to, flow.share));
   }
   const Hops hops = hops_of(kind, plan.algorithm, {shape.layout.members, shape.layout.nodes.size()});
-  return {inside * hops.inside + between * hops.between, pricer.take()};
+  return {{{{inside * hops.inside + between * hops.between, pricer.take()}}}};
 }
 
 LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
@@ -80,18 +102,82 @@ LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
       for (const Flow& flow : track[r].flows)
         longest = std::max(longest, pricer.add(flow.from, flow.to, flow.share) * static_cast<double>(track[r].repeat));
     }
-    cost.latency += longest;
-    cost.seconds_per_byte += pricer.take();
+    cost.phases.push_back({{longest, pricer.take()}});
   }
   return cost;
 }
 
 }  // namespace
 
+ChainCost::ChainCost(std::vector<std::vector<Hop>> chains) : chains_(std::move(chains)) {
+  for (const std::vector<Hop>& hops : chains_)
+    for (const Hop& hop : hops)
+      for (const LinkUse& use : hop.uses) links_ = std::max(links_, use.link.value() + 1);
+  std::vector<double> taken(links_, 0);
+  for (const std::vector<Hop>& hops : chains_)
+    for (const Hop& hop : hops)
+      for (const LinkUse& use : hop.uses) taken[use.link.value()] += use.coefficient / static_cast<double>(chains_.size());
+  if (!taken.empty()) seconds_per_byte_ = std::ranges::max(taken);
+}
+
+double ChainCost::sends(Bytes bytes) const {
+  const auto chains = static_cast<double>(chains_.size());
+  return chains * static_cast<double>(chains_.front().size()) * chain_pieces(bytes / chains);
+}
+
+ChainCost::Bounds ChainCost::bounds(Bytes bytes) const {
+  const Bytes part = bytes / static_cast<double>(chains_.size());
+  const auto pieces = static_cast<std::size_t>(chain_pieces(part));
+  const double piece = part.si() / static_cast<double>(pieces), followers = static_cast<double>(pieces - 1);
+  struct Pace {
+    Seconds first, slowest;
+    void add(Seconds hop) {
+      first += hop;
+      slowest = std::max(slowest, hop);
+    }
+    [[nodiscard]] Seconds whole(double others) const { return first + slowest * others; }
+  };
+  std::vector<Pace> alone(chains_.size()), together(chains_.size());
+  std::vector<double> taken(links_, 0);  // of each link, by the pieces on it, for a byte of each
+  for (std::size_t step = 0; step < chains_.front().size(); ++step) {
+    for (const std::vector<Hop>& hops : chains_) {
+      for (const LinkUse& use : hops[step].uses) taken[use.link.value()] += use.coefficient;
+      if (step < pieces) continue;
+      for (const LinkUse& use : hops[step - pieces].uses) taken[use.link.value()] -= use.coefficient;
+    }
+    for (std::size_t c = 0; c < chains_.size(); ++c) {
+      const Hop& hop = chains_[c][step];
+      double own = 0, shared = 0;
+      for (const LinkUse& use : hop.uses) {
+        own = std::max(own, use.coefficient);
+        shared = std::max(shared, taken[use.link.value()]);
+      }
+      alone[c].add(hop.latency + Seconds(piece * own));
+      together[c].add(hop.latency + Seconds(piece * shared));
+    }
+  }
+  Bounds bounds{Seconds(bytes.si() * seconds_per_byte_), Seconds(0)};
+  Pace all;
+  for (std::size_t c = 0; c < chains_.size(); ++c) {
+    bounds.least = std::max(bounds.least, alone[c].whole(followers));
+    all = {std::max(all.first, together[c].first), std::max(all.slowest, together[c].slowest)};
+  }
+  bounds.most = all.whole(followers);
+  return bounds;
+}
+
 Seconds LinkCost::time(Bytes bytes) const {
-  if (chain_hops == 0) return latency + Seconds(bytes.si() * seconds_per_byte);
-  const double pieces = chain_pieces(bytes);
-  return (latency + Seconds(bytes.si() / pieces * seconds_per_byte)) * (pieces + chain_hops - 1);
+  if (chains) {
+    const ChainCost::Bounds bounds = chains->bounds(bytes);
+    return (bounds.least + bounds.most) / 2.0;
+  }
+  Seconds total;
+  for (const std::vector<LinearCost>& phase : phases) {
+    Seconds longest;
+    for (const LinearCost& one : phase) longest = std::max(longest, one.of(bytes));
+    total += longest;
+  }
+  return total;
 }
 
 LinkCost link_cost(CollectiveKind kind, const CollectivePlan& plan, const GroupShape& shape,
@@ -100,7 +186,7 @@ LinkCost link_cost(CollectiveKind kind, const CollectivePlan& plan, const GroupS
   if (plan.tracks) return cost_of_rounds(plan, pricer);
   if (plan.flows) return cost_of_flows(kind, plan, shape, pricer);
   if (!plan.phases.empty()) return cost_of_bursts(plan, members.size(), pricer);
-  return cost_of_lanes(plan, pricer);
+  return plan.lanes.front().closed ? cost_of_rings(plan, pricer) : cost_of_chains(plan, pricer);
 }
 
 }  // namespace syncline

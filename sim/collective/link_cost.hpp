@@ -2,24 +2,67 @@
 // figures of a communication library.
 #pragma once
 
+#include <compare>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "sim/collective/bundle_sum.hpp"
 #include "sim/collective/collective.hpp"
 
 namespace syncline {
 
-/// latency + S · seconds_per_byte; of a chain, which passes pieces on: (pieces + hops − 1) times that of a piece.
-struct LinkCost {
+/// latency + bytes · seconds_per_byte.
+struct LinearCost {
   Seconds latency;
   double seconds_per_byte = 0;
-  int chain_hops = 0;  // 0: no chain
 
-  [[nodiscard]] Seconds time(Bytes bytes) const;
+  [[nodiscard]] Seconds of(Bytes bytes) const { return latency + Seconds(bytes.si() * seconds_per_byte); }
+  friend auto operator<=>(const LinearCost&, const LinearCost&) = default;
 };
 
-/// - lanes: steps · (slowest hop's latency + step / pace of the fullest link);
-/// - bursts: a phase takes its longest latency and all at the fullest link;
+/// Chains side by side, each passing on its part in pieces.
+class ChainCost {
+ public:
+  struct Hop {
+    Seconds latency;
+    std::vector<LinkUse> uses;  // coefficient: seconds that a byte takes, alone
+  };
+  struct Bounds {
+    Seconds least, most;
+  };
+
+  /// @param chains  as many hops in each
+  explicit ChainCost(std::vector<std::vector<Hop>> chains);
+  /// Least: each alone on all hops, or the fullest link. Most: in step i the first piece of each goes over its hop i, while as
+  /// many pieces as there are, at most i, are on the hops behind, and who crosses a link shares it all the time; the other
+  /// pieces follow at the slowest of these paces. Equal where chains do not meet.
+  /// @param bytes  of all chains together
+  [[nodiscard]] Bounds bounds(Bytes bytes) const;
+  /// Sends of pieces over a hop, in all.
+  [[nodiscard]] double sends(Bytes bytes) const;
+
+ private:
+  std::vector<std::vector<Hop>> chains_;
+  std::uint32_t links_ = 0;       // their ids are less
+  double seconds_per_byte_ = 0;   // of all chains together at the fullest link
+};
+
+/// Of a plan: of each phase the longest of what may decide it, one phase after another; or of chains.
+struct LinkCost {
+  std::vector<std::vector<LinearCost>> phases;
+  std::optional<ChainCost> chains{};
+
+  /// Of chains half-way between their bounds.
+  [[nodiscard]] Seconds time(Bytes bytes) const;
+  /// What it takes beyond its bytes.
+  [[nodiscard]] Seconds latency() const { return time(Bytes(0)); }
+};
+
+/// - lanes: steps · (slowest hop's latency + step / pace of the fullest link); chains as above;
+/// - bursts: near transfers are served while the first bytes are on their way to the far ones, so a phase takes its mean
+///   latency and all at the fullest link, or its longest latency and what a member sends last;
 /// - flows: hops_of() times the longest latency inside and between nodes, then all at the fullest link;
 /// - rounds: those of equal number in all tracks are taken to run at the same time.
 /// Exact where ways are alike; never less than bytes on the fullest link.

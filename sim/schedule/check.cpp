@@ -9,6 +9,7 @@
 
 #include "sim/core/units.hpp"
 #include "sim/schedule/check_parts.hpp"
+#include "sim/schedule/limits.hpp"
 
 namespace syncline {
 namespace check {
@@ -194,6 +195,10 @@ class ShapeCheck {
   void check_body(const Collective& body, std::size_t, Where where) {
     index(body.family.value(), schedule_.families.size(), "family", where);
     amount(body.bytes.si(), "bytes", where);
+    if (body.chunks < 1 || body.chunks > limits::MostChunks)
+      findings_.add([&] {
+        return fmt::format("{}: {} chunks; expected 1 to {}", where(), body.chunks, limits::MostChunks);
+      });
   }
   template <class Where>
   void check_body(const Send& body, std::size_t, Where where) {

@@ -14,10 +14,11 @@ namespace {
 
 // --- collectives ---------------------------------------------------------------------------------
 
-using Signature = std::tuple<CollectiveKind, Algorithm, Bytes>;  // what the members of a group must agree on
+using Signature = std::tuple<CollectiveKind, Algorithm, Bytes, int>;  // what the members of a group must agree on
 
 std::string text(const Collective& collective) {
-  const std::string kind = fmt::format("{} of {}", name_of(collective.kind), exact_bytes(collective.bytes));
+  std::string kind = fmt::format("{} of {}", name_of(collective.kind), exact_bytes(collective.bytes));
+  if (collective.chunks != 1) kind += fmt::format(" in {} chunks", collective.chunks);
   return collective.algorithm == Algorithm::Auto
              ? kind
              : fmt::format("{} by {}", kind, name_of(collective.algorithm));
@@ -58,7 +59,7 @@ class CollectiveCheck {
 
   [[nodiscard]] Signature signature(std::size_t role, std::size_t op) const {
     const Collective& body = collective(role, op);
-    return {body.kind, body.algorithm, body.bytes};
+    return {body.kind, body.algorithm, body.bytes, body.chunks};
   }
 
   [[nodiscard]] std::vector<Signature> signatures(std::size_t role, std::uint32_t queue) const {

@@ -16,6 +16,7 @@ inline constexpr double MostTokens = 1e18;
 inline constexpr double LeastFactor = 1e-6, MostFactor = 1e6;  // of a rank's speed
 inline constexpr std::int64_t MostSize = 1000000000;           // m, n, k and batch of a kernel
 inline constexpr std::size_t MostStreams = 255;
+inline constexpr int MostChunks = 1 << 16;                     // of a collective
 
 /// By type of quantity, for readers.
 [[nodiscard]] constexpr double most(Seconds) { return MostTime.si(); }

@@ -50,6 +50,8 @@ TEST_CASE("hops that follow one another are counted by hand") {
            {"in the network, one node", AllReduce, InNetwork, {8, 1}, 2, 0},
            {"in the network, 16 nodes", AllReduce, InNetwork, {128, 16}, 2, 8},
            {"all-to-all on 2 nodes of 8", AllToAll, Direct, {16, 2}, 7, 8},
+           {"broadcast along a chain of 8", Broadcast, Ring, {8, 1}, 7, 0},
+           {"gather from 7 others", Gather, Direct, {8, 1}, 7, 0},
            {"shift inside", Shift, Ring, {4, 1}, 1, 0},
            {"shift across", Shift, Ring, {4, 2}, 0, 1},
        }) {
@@ -91,12 +93,50 @@ TEST_CASE("a predicted time is the call, its hops and the fullest link at the pr
   CHECK(predicted_time(figures, {4, 2}, {100_us, 120_us, 30_MB}, 100_GBps).si() == doctest::Approx(324e-6));
 }
 
+TEST_CASE("what a protocol puts on the links is its bytes and flags, and fits its own pace") {
+  ProtocolFigures figures{"LL", 0_us, 0_us, 0_us, 0.8, 0.25};
+  CHECK(wire_of(figures).inside == 1);
+  figures.wire = 2;  // at 0.8 of a link there is room for 1.25, at 0.25 for 4
+  CHECK(wire_of(figures).inside == doctest::Approx(1.25));
+  CHECK(wire_of(figures).between == doctest::Approx(2));
+  // 100 us / 0.8 inside, 40 us / 0.25 between, whatever is on the links.
+  CHECK(bytes_time(figures, {}, {100_us, 40_us, Bytes(0)}, std::nullopt).si() == doctest::Approx(160e-6));
+}
+
+TEST_CASE("a rank's own block takes its share of the time of those that it sends") {
+  ProtocolFigures figures{"Simple", 0_us, 0_us, 0_us, 1.0, 1.0};
+  figures.own_block = 0.5;
+  // 7 blocks of 10 us are sent, or 14 in an all-reduce, and one is copied in 5 us.
+  for (const auto& [kind, blocks] : {std::pair{CollectiveKind::AllGather, 7}, {CollectiveKind::AllReduce, 14}}) {
+    const Load load{10_us * blocks, Seconds(0), Bytes(0)};
+    const Hops hops = hops_of(kind, Algorithm::Ring, {8, 1});
+    CHECK(predicted_time(figures, hops, load, std::nullopt).si() == doctest::Approx((10 * blocks + 5) * 1e-6));
+  }
+  // In a broadcast everybody moves the whole.
+  CHECK(hops_of(CollectiveKind::Broadcast, Algorithm::Ring, {8, 1}).own_blocks == 0);
+}
+
+TEST_CASE("libraries broadcast and reduce along rings, scatter and gather directly") {
+  CollectiveFigures figures;
+  figures.ring = figures.tree = figures.direct = {{"Simple", 1_us, 1_us, 1_us, 1, 1}};
+  using enum CollectiveKind;
+  for (const CollectiveKind kind : {Broadcast, Reduce}) {
+    CHECK(algorithms_for(figures, kind, {16, 2}) == std::vector{Algorithm::Ring});
+    CHECK(&protocols_of(figures, kind, Algorithm::Ring) == &figures.ring);
+    CHECK(protocols_of(figures, kind, Algorithm::Tree).empty());
+  }
+  for (const CollectiveKind kind : {Scatter, Gather}) {
+    CHECK(algorithms_for(figures, kind, {16, 2}) == std::vector{Algorithm::Direct});
+    CHECK(&protocols_of(figures, kind, Algorithm::Direct) == &figures.direct);
+  }
+}
+
 TEST_CASE("what the limit of a node adds is put on the links between nodes") {
   const ProtocolFigures figures{"Simple", 0_us, 0_us, 0_us, 1.0, 1.0};
   const Load load{10_us, 20_us, 3_MB};
-  CHECK(stretch_of(figures, load, std::nullopt).between == doctest::Approx(1));
-  CHECK(stretch_of(figures, load, 100_GBps).between == doctest::Approx(1.5));  // 30 us instead of 20
-  CHECK(stretch_of(figures, load, 1000_GBps).between == doctest::Approx(1));
+  CHECK(stretch_of(figures, {}, load, std::nullopt).between == doctest::Approx(1));
+  CHECK(stretch_of(figures, {}, load, 100_GBps).between == doctest::Approx(1.5));  // 30 us instead of 20
+  CHECK(stretch_of(figures, {}, load, 1000_GBps).between == doctest::Approx(1));
 }
 
 TEST_CASE("small messages go by the protocol of low latency, large ones by that of high bandwidth") {

@@ -122,6 +122,12 @@ TEST_SUITE("schedule checks") {
          [](Schedule& s) { add(s, 0, op(HostWork{Seconds(1)}, 0, {OpIndex(1)})); },
          {"op 4 (\"other\") of role \"r0\": a host op has no `after` and no memory; let a host wait stand "
           "before it"}},
+        {"collective in no chunks",
+         [](Schedule& s) { body<Collective>(s, 1, 1).chunks = 0; },
+         {"op 1 (\"F gather\") of role \"r1\": 0 chunks; expected 1 to 65536"}},
+        {"collective in more chunks than can be",
+         [](Schedule& s) { body<Collective>(s, 1, 1).chunks = 65537; },
+         {"op 1 (\"F gather\") of role \"r1\": 65537 chunks; expected 1 to 65536"}},
         {"collective of negative bytes",
          [](Schedule& s) { body<Collective>(s, 1, 1).bytes = Bytes(-64); },
          {"op 1 (\"F gather\") of role \"r1\": bytes is -64; expected a finite number, 0 or more"}},
@@ -226,6 +232,12 @@ TEST_SUITE("schedule checks") {
          {"family \"pairs\" in stream \"s1\": as collective 0 rank 0 issues all-reduce of 32 B, op 2 (\"F "
           "gather\") of role "
           "\"r0\", but rank 1 of its group issues all-reduce of 32 B by direct, op 2 (\"F gather\") of role "
+          "\"r1\""}},
+        {"other chunks",
+         [](Schedule& s) { body<Collective>(s, 1, 2).chunks = 4; },
+         {"family \"pairs\" in stream \"s1\": as collective 0 rank 0 issues all-reduce of 32 B, op 2 (\"F "
+          "gather\") of role "
+          "\"r0\", but rank 1 of its group issues all-reduce of 32 B in 4 chunks, op 2 (\"F gather\") of role "
           "\"r1\""}},
         {"two of one family in swapped order",
          [](Schedule& s) {

@@ -54,6 +54,7 @@ const std::vector<Fabric>& fabrics() {
       {"fat tree 4:1, sprayed", tree(4, false, FatTreeRouting::Spray)},
       {"rails", tree(1, true, FatTreeRouting::DModK)},
       {"torus 4x8", flat(TorusSpec{{4, 8}, {}, 2, {50_GBps, 1.0, 1_us}, {}})},
+      {"twisted torus 4x8", flat(TorusSpec{{4, 8}, {}, 2, {50_GBps, 1.0, 1_us}, {{0, 1, 4}}})},
       {"full mesh", flat(AllToAllSpec{AllToAllSpec::Kind::FullMesh, {50_GBps, 1.0, 1_us}})}};
   return all;
 }
@@ -67,63 +68,65 @@ double time_of(const Cluster& cluster, CollectiveKind kind, Algorithm algorithm,
   return make_simgrid_backend()->run(b.schedule, cluster, {detail, NetworkModel::Fluid}).step_time.si();
 }
 
-using Bounds = std::array<double, 3>;
+using Bounds = std::array<double, 4>;
 
 struct Case {
   CollectiveKind kind;
   Algorithm algorithm;
-  // Largest |aggregate / full − 1| accepted, of 64 KiB, 1 MiB, 64 MiB, whatever the fabric and the groups.
+  // Largest |aggregate / full − 1| accepted, of 64 B, 64 KiB, 1 MiB, 64 MiB, whatever the fabric and the groups.
   Bounds bounds;
 };
 
 TEST_CASE("the aggregate form of concurrent collectives stays near their full expansion") {
-  // Rings, trees and what goes in rounds of equal transfers: exact. Where transfers of one action have unlike ways, those with
-  // short or free ways are told from the others on average only; of much to send that hardly matters. Rounds of several
-  // groups that meet on a link stretch as a whole, where in full only those who share it do.
-  const Bounds Exact{1e-6, 1e-6, 1e-6};
+  // Rings, trees and what goes in rounds of equal transfers: exact, but on a twisted torus, where steps have unlike ways. Where
+  // transfers of one action have those, short or free ways are told from the others on average only; of much to send that
+  // hardly matters. Rounds of several groups that meet on a link stretch as a whole, where in full only those who share it do.
+  const Bounds Exact{1e-6, 1e-6, 1e-6, 1e-6};
   const Case cases[] = {
-      {AllReduce, Algorithm::Ring, Exact},
+      {AllReduce, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
       {AllReduce, Algorithm::Tree, Exact},
-      {AllReduce, Algorithm::Recursive, {1e-3, 0.035, 0.16}},
+      {AllReduce, Algorithm::Recursive, {1e-3, 1e-3, 0.035, 0.16}},
       {AllReduce, Algorithm::Hierarchical, Exact},
-      {AllReduce, Algorithm::Bucket, {0.005, 0.025, 0.01}},
-      {AllReduce, Algorithm::Direct, {0.16, 0.12, 0.005}},
-      {AllGather, Algorithm::Ring, Exact},
+      {AllReduce, Algorithm::Bucket, {1e-3, 0.02, 0.2, 0.015}},
+      {AllReduce, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
+      {AllGather, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
       {Broadcast, Algorithm::Recursive, Exact},
-      {Gather, Algorithm::Direct, {0.12, 0.24, 0.01}},
-      {AllToAll, Algorithm::Direct, {0.16, 0.12, 0.005}},
-      {AllToAll, Algorithm::Pairwise, {0.005, 0.015, 0.05}},
-      {AllToAll, Algorithm::TwoHop, {0.2, 0.15, 0.005}}};
+      {Gather, Algorithm::Direct, {1e-3, 0.12, 0.24, 0.01}},
+      {AllToAll, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
+      {AllToAll, Algorithm::Pairwise, {1e-3, 0.01, 0.03, 0.05}},
+      {AllToAll, Algorithm::Hierarchical, {1e-3, 0.1, 0.15, 0.005}},
+      {AllToAll, Algorithm::TwoHop, {1e-3, 0.1, 0.15, 0.005}}};
   const bool print = std::getenv("SYNCLINE_PRINT_GRID") != nullptr;
   for (const Case& one : cases) {
     CAPTURE(std::string(name_of(one.kind)));
     CAPTURE(std::string(name_of(one.algorithm)));
-    double largest[3] = {0, 0, 0};
-    std::string where[3];
+    std::array<double, 4> largest{};
+    std::array<std::string, 4> where;
     for (const Fabric& fabric : fabrics()) {
       const Cluster cluster{build_topology(fabric.spec), ideal_device(), placement_in_order(Ranks)};
       for (const int groups : {1, 2, 8}) {
         std::vector<AcceleratorId> first;
         for (int i = 0; i < Ranks; i += groups) first.emplace_back(static_cast<std::uint32_t>(i));
         if (refusal_of(one.kind, one.algorithm, layout_of(first, cluster.topology))) continue;
-        const Bytes sizes[] = {64_KiB, 1_MiB, 64_MiB};
-        for (int s = 0; s < 3; ++s) {
+        const std::array sizes{Bytes(64), 64_KiB, 1_MiB, 64_MiB};
+        for (std::size_t s = 0; s < sizes.size(); ++s) {
           const double full = time_of(cluster, one.kind, one.algorithm, sizes[s], groups, Detail::Full);
           const double error = time_of(cluster, one.kind, one.algorithm, sizes[s], groups, Detail::Aggregate) / full - 1;
           CAPTURE(fabric.name);
           CAPTURE(groups);
           CAPTURE(sizes[s].si());
           CAPTURE(error);
-          CHECK(std::abs(error) <= one.bounds[static_cast<std::size_t>(s)]);
+          CHECK(std::abs(error) <= one.bounds[s]);
           if (std::abs(error) <= std::abs(largest[s])) continue;
           largest[s] = error;
           where[s] = fmt::format("{}, {}", fabric.name, groups);
         }
       }
     }
-    if (print)
-      fmt::print("| {}, {} | {:+.2f} % ({}) | {:+.2f} % ({}) | {:+.2f} % ({}) |\n", name_of(one.kind), name_of(one.algorithm),
-                 100 * largest[0], where[0], 100 * largest[1], where[1], 100 * largest[2], where[2]);
+    if (!print) continue;
+    fmt::print("| {}, {} |", name_of(one.kind), name_of(one.algorithm));
+    for (std::size_t s = 0; s < where.size(); ++s) fmt::print(" {:+.2f} % ({}) |", 100 * largest[s], where[s]);
+    fmt::print("\n");
   }
 }
 

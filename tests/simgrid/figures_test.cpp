@@ -123,14 +123,66 @@ TEST_CASE("auto takes what ends first, says so, and never takes longer for less"
   }
 }
 
-TEST_CASE("two collectives on the same links each take twice as long for their bytes, latency once") {
+TEST_CASE("a broadcast by ring takes what its figures predict, in every detail") {
+  // 3 hops of four ranks behind a switch: 20 + 3 · 4 us; 1 GB over each hop at 0.8 · 400 GB/s.
+  for (const RunOptions& options : {Aggregate, Full, Native})
+    for (const CollectiveKind kind : {CollectiveKind::Broadcast, CollectiveKind::Reduce})
+      CHECK(run(nodes_of_four(1), kind, 1_GB, Algorithm::Ring, options).step_time.si() ==
+            doctest::Approx(32e-6 + 1 / 320.0).epsilon(1e-6));
+}
+
+TEST_CASE("a gather takes what the figures of direct exchanges predict, in every detail") {
+  // Three others to the first, a quarter of 1 GB each, all over its link: 8 + 3 · 0.5 us, 0.75 GB at 0.75 · 400 GB/s.
+  for (const RunOptions& options : {Aggregate, Full, Native})
+    for (const CollectiveKind kind : {CollectiveKind::Gather, CollectiveKind::Scatter})
+      CHECK(run(nodes_of_four(1), kind, 1_GB, Algorithm::Auto, options).step_time.si() ==
+            doctest::Approx(9.5e-6 + 0.75 / 300).epsilon(1e-6));
+}
+
+TEST_CASE("two collectives on the same links share what both would take together, latency once") {
   const Cluster cluster = nodes_of_four(1);
   ScheduleBuilder b(4);
   b.op(0, Collective{CollectiveKind::AllGather, FamilyId(0), Algorithm::Ring, 1_GB}, "one", {});
   b.op(0, Collective{CollectiveKind::AllGather, FamilyId(0), Algorithm::Ring, 1_GB}, "other", {});
   const double together = make_simgrid_backend()->run(b.schedule, cluster, Aggregate).step_time.si();
-  // 20 + 3 · 4 us; 0.75 GB / 400 GB/s / 0.8, twice
-  CHECK(together == doctest::Approx(32e-6 + 2 * 0.75 / 400 / 0.8).epsilon(1e-6));
+  // 20 + 3 · 4 us; each alone moves its 0.75 GB at 0.8 · 400 GB/s, both at half of 400
+  CHECK(together == doctest::Approx(32e-6 + 2 * 0.75 / 400).epsilon(1e-6));
+}
+
+TEST_CASE("a slow protocol leaves others what it does not put on the links") {
+  // All-gather of 1 GB by a ring of four at 0.2 of 400 GB/s, each byte with a flag as long: 5 + 3 us + 0.75 GB / 80 GB/s, and
+  // 160 GB/s on every link meanwhile. A send beside it has 400 for the first 8 us (or 8 us in all), less its own latency of
+  // 1 us, then 240 GB/s as long as the all-gather lasts, then 400 again.
+  CollectiveFigures library;
+  library.ring = {{"LL", 5_us, 1_us, 4_us, 0.2, 0.25, 0, 2}};
+  const Cluster cluster = nodes_of_four(1, library);
+  const double alone = 8e-6 + 0.75 / 80;
+  for (const RunOptions& options : {Aggregate, Full, Native}) {
+    for (const double gigabytes : {1.0, 3.0}) {
+      CAPTURE(gigabytes);
+      ScheduleBuilder b(4, 4);
+      b.one_role_a_rank();
+      for (std::size_t rank = 0; rank < 4; ++rank)
+        b.op(rank, Collective{CollectiveKind::AllGather, FamilyId(0), Algorithm::Ring, 1_GB}, "dp");
+      b.send(0, "pp", 1, 1_GB * gigabytes);
+      b.receive(1, "pp", 0, 1_GB * gigabytes);
+      const double beside = 7e-6 * 400 + 0.75 / 80 * 240;  // GB
+      const double expected = gigabytes < beside ? alone : alone + (gigabytes - beside) / 400;
+      CHECK(make_simgrid_backend()->run(b.schedule, cluster, options).step_time.si() ==
+            doctest::Approx(expected).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("what a protocol adds to its bytes is on the links, and no more than it has time for") {
+  CollectiveFigures library;
+  library.ring = {{"LL", 5_us, 1_us, 4_us, 0.8, 0.25, 0, 2}};  // flags as long as the data do not fit 0.8 inside: 1.25
+  for (const RunOptions& options : {Aggregate, Full}) {
+    const RunResult result = run(nodes_of_four(1, library), CollectiveKind::AllGather, 1_GB, Algorithm::Ring, options);
+    CHECK(result.step_time.si() == doctest::Approx(8e-6 + 0.75 / 400 / 0.8).epsilon(1e-6));
+    for (const LinkLoad& load : result.links)
+      if (load.carried > Bytes(0)) CHECK(load.carried.si() == doctest::Approx(0.75e9 * 1.25).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("a limit of nodes slows what leaves them together, and nothing inside") {

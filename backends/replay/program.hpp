@@ -21,8 +21,6 @@ struct WorkCost {
   /// From the host's arrival: the work cannot end before each kernel was issued and it and its followers have
   /// run.
   [[nodiscard]] Seconds host_bound(double speed_factor) const;
-  /// From the same: its last kernel is issued.
-  [[nodiscard]] Seconds last_issue() const { return launch * static_cast<double>(followers.size()); }
 };
 
 /// The host of a rank issues ops in order; between two waits its times are known in advance. A *segment* is

@@ -123,16 +123,47 @@ TEST_CASE("an op under way goes on at the new pace, and later ones have it from 
 }
 
 TEST_CASE("what the host still has to issue is not slower, and runs slower then") {
-  // Kernels of 1 ms issued at 5, 10 and 15 ms: 16 ms. Slower by 2 from 8 ms on: the last one takes 2 ms: 17
-  // ms.
+  struct Row {
+    const char* name;
+    std::vector<Seconds> kernels;  // issued at 5, 10 and 15 ms
+    std::vector<Seconds> slower;   // dates; by 2 each
+    double end;                    // ms
+  };
+  const Row rows[] = {
+      {"at its pace: 15 + 1", {1_ms, 1_ms, 1_ms}, {}, 16},
+      {"while the device waits: 15 + 2", {1_ms, 1_ms, 1_ms}, {8_ms}, 17},
+      {"a long one is still to come: 10 + 24, + 2", {1_ms, 12_ms, 1_ms}, {8_ms}, 36},
+      {"2 of 4 ms done of the second after a wait: 12 + 4, + 8", {4_ms, 4_ms, 4_ms}, {12_ms}, 24},
+      {"again, with 4 of the 8 done of the last: 20 + 8", {4_ms, 4_ms, 4_ms}, {12_ms, 20_ms}, 28},
+  };
   Device device = ideal_device();
   device.launch = 5_ms;
-  ScheduleBuilder b(1);
-  b.compute(0, "compute", {1_ms, 1_ms, 1_ms});
-  const Cluster cluster = star(1, 1_GBps, 0_us, device);
-  CHECK(span_of(run(b.schedule, cluster), 0, 0).end.si() == seconds(16e-3));
-  CHECK(span_of(run(b.schedule, with(cluster, {slow("node0.gpu0", 2, Seconds(8e-3))})), 0, 0).end.si() ==
-        seconds(17e-3));
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    ScheduleBuilder b(1);
+    b.compute(0, "compute", row.kernels);
+    std::vector<Fault> faults;
+    for (const Seconds date : row.slower) faults.push_back(slow("node0.gpu0", 2, date));
+    const RunResult result = run(b.schedule, with(star(1, 1_GBps, 0_us, device), faults));
+    CHECK(span_of(result, 0, 0).end.si() == seconds(row.end * 1e-3));
+  }
+}
+
+TEST_CASE("at the moment at which one op ends and the next begins a fault is of the next") {
+  ScheduleBuilder compute(1);
+  compute.compute(0, "compute", {10_ms});
+  compute.compute(0, "compute", {2_ms});
+  CHECK(length(run(compute.schedule, with(star(1, 1_GBps, 0_us), {slow("node0.gpu0", 1.5, Seconds(10e-3))}))) ==
+        seconds(10e-3 + 3e-3));
+
+  ScheduleBuilder sends(2, 2);
+  sends.one_role_a_rank();
+  for (int i = 0; i < 2; ++i) {
+    sends.send(0, "send", 1, 2_MB);
+    sends.receive(1, "recv", 0, 2_MB);
+  }
+  const Fault fault = narrow(Fault::Part::Link, "node0.gpu0 -> fabric", 0.25, Seconds(2e-3));
+  CHECK(length(run(sends.schedule, with(star(2, 1_GBps, 0_us), {fault}))) == seconds(2e-3 + 8e-3));
 }
 
 TEST_CASE("slowness of several kinds multiplies, and none comes after the end") {
@@ -298,6 +329,27 @@ TEST_CASE("a collective under way stands still with the links it is on, and then
       CHECK(length(result) <= undisturbed + 5e-3 + 1e-9);
       CHECK(length(result) >= undisturbed + 4e-3 - 1e-9);
     }
+  }
+}
+
+TEST_CASE("a link that is narrow from the start is not hidden by folding, whoever is played") {
+  // Pairs gather 2 MB, 1 ms at 1 GB/s, then all gather 8 MB in 7 steps of 1 ms. Rank 5 sends at a quarter of that: 4 + 28
+  // ms. Rank 0 alone is played.
+  ScheduleBuilder b(8);
+  b.schedule.meshes.emplace_back("pairs", std::vector<MeshAxis>{{"tp", 2}, {"replica", 4}});
+  b.schedule.families.push_back(GroupFamily::along("tp", b.schedule.meshes.back(), {"tp"}));
+  const OpIndex pair = b.op(0, Collective{CollectiveKind::AllGather, FamilyId(1), Algorithm::Ring, 2_MB}, "tp");
+  b.collective(0, "dp", CollectiveKind::AllGather, 8_MB, {pair}, Algorithm::Ring);
+  const Cluster whole = star(8, 1_GBps, 0_us);
+  const Cluster broken = with(whole, {narrow(Fault::Part::Link, "node5.gpu0 -> fabric", 0.25)});
+  for (const Cast& cast : {everybody(b.schedule), one_a_role(b.schedule)}) {
+    CAPTURE(cast.folded());
+    const auto length_on = [&](const Cluster& cluster) {
+      PlainNetwork network(link_capacities(cluster.topology));
+      return length(replay(b.schedule, cluster, cast, Detail::Aggregate, network));
+    };
+    CHECK(length_on(whole) == seconds(1e-3 + 7e-3));
+    CHECK(length_on(broken) == seconds(4e-3 + 28e-3));
   }
 }
 

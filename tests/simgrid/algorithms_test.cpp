@@ -367,6 +367,14 @@ TEST_CASE("sprayed traffic loads its ways by their shares, and SimGrid's own net
                        std::invalid_argument);
 }
 
+TEST_CASE("an exchange among so many that it is one action takes as long as its links") {
+  // 600 ranks on a star send 599/600 of S each at 50 GB/s; of little to send the two hops of 1 us are left.
+  const Cluster cluster = star(600, 50_GBps, 1_us);
+  for (const double S : {600.0, 60e6})
+    CHECK(time_of(cluster, AllToAll, Bytes(S), Algorithm::Direct, Aggregate) ==
+          doctest::Approx(2e-6 + S * 599 / 600 / 50e9).epsilon(1e-6));
+}
+
 // --- auto ---
 
 /// More kinds of fabric than the tests above need.
@@ -420,7 +428,7 @@ TEST_CASE("auto takes what ends first, alone on the network, or what ends within
     CAPTURE(fabric.name);
     for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather}) {
       CAPTURE(std::string(name_of(kind)));
-      for (const double bytes : {64.0, 8e3, 256e3, 4e6, 64e6, 1e9}) {
+      for (const double bytes : {64.0, 8e3, 1e6, 64e6, 1e9}) {
         CAPTURE(bytes);
         const RunResult result = run(fabric.cluster, kind, Bytes(bytes), Algorithm::Auto, Aggregate);
         double best = 1e9;

@@ -226,6 +226,20 @@ TEST_SUITE("cli: results") {
     }
   }
 
+  TEST_CASE("a topology goes out in formats of others; what they do not hold is said beside it") {
+    const Folder folder;
+    const Outcome graphml = run(folder, "topology small-tree --graphml -");
+    CHECK(graphml.code == 0);
+    CHECK(contains(graphml.out, "<graphml"));
+    CHECK(graphml.err == "");
+    const Outcome plain =
+        run(folder, "topology small-tree --set scale-out.rail-optimised=false --graphml - --simgrid-xml p.xml");
+    CHECK(plain.code == 0);
+    CHECK(contains(plain.err, "--graphml: warning: the file does not hold the routes of "));
+    CHECK_FALSE(contains(plain.err, "--simgrid-xml"));
+    CHECK(run(folder, "topology p.xml").code == 0);
+  }
+
   TEST_CASE("what show prints can be run and shown again") {
     const Folder folder;
     const Outcome first = run(folder, "show " + Tiny + " --set model.layers=2");

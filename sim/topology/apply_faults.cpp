@@ -172,7 +172,9 @@ void check_reach(const Topology& topology, const std::vector<bool>& usable, cons
   const std::vector<bool> from_first = reached(topology, usable, up.front(), false),
                           to_first = reached(topology, usable, up.front(), true);
   const auto refuse_way = [&](VertexId from, VertexId to) {
-    refuse(fmt::format("with these faults {} cannot reach {}", topology.vertex(from).name, topology.vertex(to).name));
+    refuse(fmt::format("with these faults {} cannot reach {}; leave one out, or give the accelerators that are cut off as "
+                       "down from the start",
+                       topology.vertex(from).name, topology.vertex(to).name));
   };
   for (const VertexId vertex : up) {
     if (!to_first[vertex.value()]) refuse_way(vertex, up.front());

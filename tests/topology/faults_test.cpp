@@ -29,6 +29,11 @@ std::string refusal(const TopologySpec& spec, const std::vector<Fault>& faults) 
   return "";
 }
 
+std::string cut_off(const std::string& from, const std::string& to) {
+  return "with these faults " + from + " cannot reach " + to +
+         "; leave one out, or give the accelerators that are cut off as down from the start";
+}
+
 bool takes(const Topology& topology, std::size_t from, std::size_t to, const std::vector<LinkId>& links) {
   for (const LinkId link : topology.route(AcceleratorId(from), AcceleratorId(to)))
     if (std::ranges::find(links, link) != links.end()) return true;
@@ -114,7 +119,11 @@ TEST_CASE("what begins later is no affair of the first routes") {
 
 TEST_CASE("who is cut off, and what is not there, is said by name") {
   const TopologySpec tree = fat_tree(32, 1, {.radix = 8});
-  CHECK(refusal(tree, {down(Fault::Part::Switch, "leaf3")}) == "with these faults node12.gpu0 cannot reach node0.gpu0");
+  CHECK(refusal(tree, {down(Fault::Part::Switch, "leaf3")}) == cut_off("node12.gpu0", "node0.gpu0"));
+  std::vector<Fault> with_its_nodes{down(Fault::Part::Switch, "leaf3")};
+  for (const int node : {12, 13, 14, 15})
+    with_its_nodes.push_back(down(Fault::Part::Accelerator, "node" + std::to_string(node) + ".gpu0"));
+  CHECK(refusal(tree, with_its_nodes).empty());
   CHECK(refusal(tree, {down(Fault::Part::Switch, "spin1")}) ==
         "there is no switch \"spin1\" in this topology; the nearest is \"spine1\"");
   CHECK(refusal(tree, {down(Fault::Part::Nic, "node3.nic1")}).find("the nearest is \"node3.nic0\"") != std::string::npos);
@@ -126,9 +135,9 @@ TEST_CASE("who is cut off, and what is not there, is said by name") {
 TEST_CASE("who is cut off in one direction only is cut off") {
   const TopologySpec star = all_to_all(4, Ideal);
   CHECK(refusal(star, {down(Fault::Part::Link, "node2.gpu0 -> fabric")}) ==
-        "with these faults node2.gpu0 cannot reach node0.gpu0");
+        cut_off("node2.gpu0", "node0.gpu0"));
   CHECK(refusal(star, {down(Fault::Part::Link, "fabric -> node2.gpu0")}) ==
-        "with these faults node0.gpu0 cannot reach node2.gpu0");
+        cut_off("node0.gpu0", "node2.gpu0"));
   // Of the two directions between 0 and 1 on a ring each is left the long way round.
   CHECK(refusal(torus(5, {5}), {down(Fault::Part::Link, "node0.gpu0 -> node1.gpu0")}).empty());
 }

@@ -19,7 +19,7 @@ std::optional<double> si(const std::optional<FlopPerSecond>& value) {
 }
 
 // The mean over ranks of one of their times.
-template <Seconds RankMetrics::* Field>
+template <Seconds RankMetrics::*Field>
 std::optional<double> mean(const RunSummary& run) {
   if (!run.metrics) return std::nullopt;
   return (run.metrics->mean.*Field).si();
@@ -40,7 +40,7 @@ std::optional<double> overlap_share(const RunSummary& run) {
   return run.metrics->overlap_share;
 }
 
-template <double PipelineMetrics::* Field>
+template <double PipelineMetrics::*Field>
 std::optional<double> of_pipeline(const RunSummary& run) {
   if (!run.pipeline) return std::nullopt;
   return (*run.pipeline).*Field;
@@ -80,27 +80,36 @@ std::optional<double> energy_per_token(const RunSummary& run) {
 }
 
 constexpr std::array<MetricInfo, 25> Table{{
-    {"step-time", "step_time_s", "step time", MetricUnit::Time, [](const RunSummary& run) { return std::optional(run.step_time.si()); }},
+    {"step-time", "step_time_s", "step time", MetricUnit::Time,
+     [](const RunSummary& run) { return std::optional(run.step_time.si()); }, MetricOf::Run},
     {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
-     [](const RunSummary& run) { return run.throughput.tokens_per_s; }},
+     [](const RunSummary& run) { return run.throughput.tokens_per_s; }, MetricOf::Run, Better::More},
     {"tokens-per-s-per-accelerator", "tokens_per_s_per_accelerator", "tokens/s per accelerator",
-     MetricUnit::TokenRate, [](const RunSummary& run) { return run.throughput.tokens_per_s_per_accelerator; }},
+     MetricUnit::TokenRate, [](const RunSummary& run) { return run.throughput.tokens_per_s_per_accelerator; },
+     MetricOf::Run, Better::More},
     {"model-flop-per-s-per-accelerator", "model_flop_per_s_per_accelerator", "model FLOP/s per accelerator",
-     MetricUnit::FlopRate, [](const RunSummary& run) { return si(run.throughput.model_flop_rate); }},
-    {"mfu", "mfu", "MFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.mfu; }},
-    {"hfu", "hfu", "HFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.hfu; }},
+     MetricUnit::FlopRate, [](const RunSummary& run) { return si(run.throughput.model_flop_rate); },
+     MetricOf::Run, Better::More},
+    {"mfu", "mfu", "MFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.mfu; },
+     MetricOf::Run, Better::More},
+    {"hfu", "hfu", "HFU", MetricUnit::Share, [](const RunSummary& run) { return run.throughput.hfu; },
+     MetricOf::Run, Better::More},
     {"compute-time", "compute_time_s", "compute", MetricUnit::Time, mean<&RankMetrics::compute>},
     {"communication-time", "communication_time_s", "communication", MetricUnit::Time,
      mean<&RankMetrics::communication>},
-    {"waiting-time", "waiting_time_s", "waiting for other ranks", MetricUnit::Time, mean<&RankMetrics::waiting>},
+    {"waiting-time", "waiting_time_s", "waiting for other ranks", MetricUnit::Time,
+     mean<&RankMetrics::waiting>},
     {"exposed-communication", "exposed_communication_s", "exposed communication", MetricUnit::Time,
      mean<&RankMetrics::exposed>},
-    {"exposed-communication-max", "exposed_communication_max_s", "exposed communication, most", MetricUnit::Time,
-     largest_exposed},
+    {"exposed-communication-max", "exposed_communication_max_s", "exposed communication, most",
+     MetricUnit::Time, largest_exposed},
     {"exposed-share", "exposed_share", "exposed share of the step", MetricUnit::Share, exposed_share},
-    {"overlap-share", "overlap_share", "overlapped communication", MetricUnit::Share, overlap_share},
+    {"overlap-share", "overlap_share", "overlapped communication", MetricUnit::Share, overlap_share,
+     MetricOf::Spans, Better::More},
     {"bubble-fraction", "bubble_fraction", "bubble", MetricUnit::Share,
-     [](const RunSummary& run) { return run.metrics ? std::optional(run.metrics->bubble_fraction) : std::nullopt; }},
+     [](const RunSummary& run) {
+       return run.metrics ? std::optional(run.metrics->bubble_fraction) : std::nullopt;
+     }},
     {"pipeline-time", "pipeline_time_s", "pipeline time", MetricUnit::Time, pipeline_time},
     {"bubble-of-total", "bubble_of_total", "bubble of total", MetricUnit::Share,
      of_pipeline<&PipelineMetrics::bubble_of_total>},
@@ -110,18 +119,24 @@ constexpr std::array<MetricInfo, 25> Table{{
      of_pipeline<&PipelineMetrics::bubble_of_span>},
     {"peak-activations", "peak_activations", "peak activations", MetricUnit::Count, peak_activations},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
-     [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; }},
-    {"accelerator-energy", "accelerator_energy_j", "energy of the accelerators", MetricUnit::Energy, accelerator_energy},
-    {"energy", "energy_j", "energy of a step", MetricUnit::Energy, energy},
-    {"energy-per-token", "energy_per_token_j", "energy of a token", MetricUnit::Energy, energy_per_token},
+     [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; },
+     MetricOf::Run},
+    {"accelerator-energy", "accelerator_energy_j", "energy of the accelerators", MetricUnit::Energy,
+     accelerator_energy, MetricOf::Run},
+    {"energy", "energy_j", "energy of a step", MetricUnit::Energy, energy, MetricOf::NetworkParts},
+    {"energy-per-token", "energy_per_token_j", "energy of a token", MetricUnit::Energy, energy_per_token,
+     MetricOf::NetworkParts},
     {"network-cost", "network_cost_usd", "network cost", MetricUnit::Money,
-     [](const RunSummary& run) { return run.context.network_usd; }},
-    {"network-power", "network_power_w", "network power", MetricUnit::Power, network_power},
+     [](const RunSummary& run) { return run.context.network_usd; }, MetricOf::NetworkParts},
+    {"network-power", "network_power_w", "network power", MetricUnit::Power, network_power,
+     MetricOf::NetworkParts},
 }};
 
 }  // namespace
 
-std::span<const MetricInfo> metric_table() { return Table; }
+std::span<const MetricInfo> metric_table() {
+  return Table;
+}
 
 const MetricInfo& find_metric(std::string_view name) {
   for (const MetricInfo& metric : Table)
@@ -134,7 +149,9 @@ std::string percent(double share) {
   return std::abs(value) < 9.995 ? fmt::format("{:.2f} %", value) : fmt::format("{:.1f} %", value);
 }
 
-std::string signed_percent(double share) { return (share < 0 ? "" : "+") + percent(share); }
+std::string signed_percent(double share) {
+  return (share < 0 ? "" : "+") + percent(share);
+}
 
 std::string money_text(double usd) {
   if (usd >= 999.5e3) return fmt::format("{:.4g} million USD", usd / 1e6);
@@ -143,16 +160,24 @@ std::string money_text(double usd) {
 
 std::string to_text(const MetricInfo& metric, double value) {
   switch (metric.unit) {
-    case MetricUnit::Time: return to_text(Seconds(value));
-    case MetricUnit::Share: return percent(value);
+    case MetricUnit::Time:
+      return to_text(Seconds(value));
+    case MetricUnit::Share:
+      return percent(value);
     case MetricUnit::TokenRate:
       return value < 1000 ? fmt::format("{:.4g} tokens/s", value) : fmt::format("{:.0f} tokens/s", value);
-    case MetricUnit::FlopRate: return to_text(FlopPerSecond(value));
-    case MetricUnit::Count: return fmt::format("{:.6g}", value);
-    case MetricUnit::Energy: return to_text(Joules(value));
-    case MetricUnit::Power: return to_text(Watts(value));
-    case MetricUnit::Money: return money_text(value);
-    case MetricUnit::Size: break;
+    case MetricUnit::FlopRate:
+      return to_text(FlopPerSecond(value));
+    case MetricUnit::Count:
+      return fmt::format("{:.6g}", value);
+    case MetricUnit::Energy:
+      return to_text(Joules(value));
+    case MetricUnit::Power:
+      return to_text(Watts(value));
+    case MetricUnit::Money:
+      return money_text(value);
+    case MetricUnit::Size:
+      break;
   }
   return to_text(Bytes(value));
 }
@@ -167,6 +192,8 @@ std::optional<double> metric_value(const RunSummary& summary, std::string_view n
   return find_metric(name).value(summary);
 }
 
-std::string metric_text(std::string_view name, double value) { return to_text(find_metric(name), value); }
+std::string metric_text(std::string_view name, double value) {
+  return to_text(find_metric(name), value);
+}
 
 }  // namespace syncline

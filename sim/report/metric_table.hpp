@@ -13,12 +13,18 @@ namespace syncline {
 
 enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count, Energy, Power, Money };
 
+/// What a metric is made of, beside the run's step time, job and memory.
+enum class MetricOf : std::uint8_t { Run, Spans, NetworkParts };  // nothing; its timeline; a price list
+enum class Better : std::uint8_t { Less, More };
+
 struct MetricInfo {
   std::string_view name;      // in scenarios: "step-time"
   std::string_view json_key;  // with the unit: "step_time_s"
   std::string_view label;     // for people: "step time"
   MetricUnit unit;
   std::optional<double> (*value)(const RunSummary&);  // SI
+  MetricOf of = MetricOf::Spans;
+  Better better = Better::Less;
 };
 
 [[nodiscard]] std::span<const MetricInfo> metric_table();

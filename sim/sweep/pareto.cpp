@@ -1,27 +1,25 @@
 #include "sim/sweep/pareto.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
 #include "sim/core/error.hpp"
+#include "sim/report/metric_table.hpp"
 
 namespace syncline::sweep {
 namespace {
 
-constexpr std::array<std::string_view, 6> MoreIsBetter{"tokens-per-s",
-                                                       "tokens-per-s-per-accelerator",
-                                                       "model-flop-per-s-per-accelerator",
-                                                       "mfu",
-                                                       "hfu",
-                                                       "overlap-share"};
+constexpr double Rounding = 1e-6;  // of a figure: what simulated times differ by without meaning anything
+
+bool less(double one, double other) { return one < other - Rounding * std::abs(other); }
 
 bool dominates(const std::vector<double>& one, const std::vector<double>& other) {
   bool better = false;
   for (std::size_t i = 0; i < one.size(); ++i) {
-    if (one[i] > other[i]) return false;
-    better = better || one[i] < other[i];
+    if (less(other[i], one[i])) return false;
+    better = better || less(one[i], other[i]);
   }
   return better;
 }
@@ -35,10 +33,6 @@ std::size_t index_of(const Sweep& sweep, const std::string& metric) {
 
 }  // namespace
 
-bool more_is_better(std::string_view metric) {
-  return std::ranges::find(MoreIsBetter, metric) != MoreIsBetter.end();
-}
-
 std::vector<std::size_t> pareto_front(const std::vector<std::vector<double>>& points) {
   std::vector<std::size_t> order(points.size()), front;
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -49,6 +43,11 @@ std::vector<std::size_t> pareto_front(const std::vector<std::vector<double>>& po
     if (std::ranges::none_of(front,
                              [&](std::size_t other) { return dominates(points[other], points[point]); }))
       front.push_back(point);
+  // Where figures are equal but for rounding, what dominates may stand behind.
+  const std::vector<std::size_t> all = front;
+  std::erase_if(front, [&](std::size_t point) {
+    return std::ranges::any_of(all, [&](std::size_t other) { return dominates(points[other], points[point]); });
+  });
   return front;
 }
 
@@ -60,7 +59,7 @@ std::vector<std::size_t> pareto_rows(const Sweep& sweep, const std::vector<Row>&
     std::vector<double> point;
     for (const std::string& metric : metrics)
       if (const auto& value = rows[i].values[index_of(sweep, metric)])
-        point.push_back(more_is_better(metric) ? -*value : *value);
+        point.push_back(find_metric(metric).better == Better::More ? -*value : *value);
     if (point.size() < metrics.size()) continue;
     known.push_back(i);
     points.push_back(std::move(point));

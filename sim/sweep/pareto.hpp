@@ -3,18 +3,15 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/sweep/row.hpp"
 
 namespace syncline::sweep {
 
-/// Of rates and shares of use; of times, costs, energies and memory less is better.
-[[nodiscard]] bool more_is_better(std::string_view metric);
-
 /// Indices of the points that no other point dominates, sorted by the first figure. A point dominates another
-/// that it equals or beats in every figure and beats in one. Of equal points all are on the front.
+/// that it equals or beats in every figure and beats in one. Of equal points all are on the front; what differs by less
+/// than a millionth is equal.
 /// @param points  figures of which less is better, as many for each
 [[nodiscard]] std::vector<std::size_t> pareto_front(const std::vector<std::vector<double>>& points);
 

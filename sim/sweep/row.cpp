@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -13,15 +12,6 @@
 
 namespace syncline::sweep {
 namespace {
-
-// Of step time, job and memory alone. Any other metric asks for spans.
-constexpr std::array<std::string_view, 12> WithoutTimeline{
-    "step-time",   "tokens-per-s",       "tokens-per-s-per-accelerator", "model-flop-per-s-per-accelerator",
-    "mfu",         "hfu",                "peak-memory",                  "accelerator-energy",
-    "energy",      "energy-per-token",   "network-cost",                 "network-power"};
-
-// Of the network's parts, which take a price list.
-constexpr std::array<std::string_view, 4> OfParts{"energy", "energy-per-token", "network-cost", "network-power"};
 
 std::string line_of(const std::vector<std::string>& cells) {
   std::string line;
@@ -75,16 +65,8 @@ std::string in_one_line(const InputError& error) {
   return text;
 }
 
-bool needs_timeline(const Sweep& sweep) {
-  return std::ranges::any_of(sweep.metrics, [](const std::string& metric) {
-    return std::ranges::find(WithoutTimeline, metric) == WithoutTimeline.end();
-  });
-}
-
-bool needs_prices(const Sweep& sweep) {
-  return std::ranges::any_of(sweep.metrics, [](const std::string& metric) {
-    return std::ranges::find(OfParts, metric) != OfParts.end();
-  });
+bool needs(const Sweep& sweep, MetricOf what) {
+  return std::ranges::any_of(sweep.metrics, [what](const std::string& metric) { return find_metric(metric).of == what; });
 }
 
 std::string csv_header(const Sweep& sweep) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/report/metric_table.hpp"
 #include "sim/report/summary.hpp"
 #include "sim/sweep/sweep.hpp"
 
@@ -28,11 +29,8 @@ struct Row {
 /// What an error says, without echoed lines, in one line.
 [[nodiscard]] std::string in_one_line(const InputError& error);
 
-/// Whether the metrics can be told without a timeline, which takes most of a small run's time.
-[[nodiscard]] bool needs_timeline(const Sweep& sweep);
-
-/// Whether any of the metrics is made from the price list of network parts.
-[[nodiscard]] bool needs_prices(const Sweep& sweep);
+/// Whether any of the metrics is made of that. A timeline takes most of a small run's time.
+[[nodiscard]] bool needs(const Sweep& sweep, MetricOf what);
 
 /// With its line end, as of the others below.
 [[nodiscard]] std::string csv_header(const Sweep& sweep);

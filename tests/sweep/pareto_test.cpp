@@ -24,6 +24,7 @@ TEST_SUITE("sweep: Pareto front") {
              Row{"best in both", {{2, 2}, {1, 1}, {1, 2}}, {1}},
              Row{"a trade", {{3, 1}, {1, 3}, {2, 2}, {3, 3}}, {1, 2, 0}},
              Row{"equal points stay", {{1, 1}, {1, 1}, {1, 2}}, {0, 1}},
+             Row{"a gain of rounding is none", {{1, 5}, {1 + 1e-9, 3}, {2, 1}}, {1, 2}},
              Row{"three figures", {{1, 2, 3}, {3, 2, 1}, {3, 2, 3}, {2, 1, 3}}, {0, 3, 1}},
          }) {
       CAPTURE(row.name);

@@ -67,8 +67,8 @@ TEST_SUITE("sweep: rows") {
 
   TEST_CASE("a timeline is kept only for metrics that are read from it") {
     const SweepFolder folder;
-    CHECK_FALSE(needs_timeline(folder.parse("seeds: [1]\nmetrics: [step-time, mfu, peak-memory]\n")));
-    CHECK(needs_timeline(folder.parse("seeds: [1]\nmetrics: [step-time, exposed-communication]\n")));
+    CHECK_FALSE(needs(folder.parse("seeds: [1]\nmetrics: [step-time, mfu, peak-memory]\n"), MetricOf::Spans));
+    CHECK(needs(folder.parse("seeds: [1]\nmetrics: [step-time, exposed-communication]\n"), MetricOf::Spans));
   }
 
   TEST_CASE("JSON has every row with its values, null where there is none") {

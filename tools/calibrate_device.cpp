@@ -3,16 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "sim/calibrate/device_fit.hpp"
 #include "sim/config/catalogue.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/units.hpp"
 #include "tools/calibrate.hpp"
+#include "tools/output_file.hpp"
 
 namespace syncline {
 namespace {
@@ -29,13 +27,6 @@ std::string device_with(const std::string& chip) {
                  fmt::format("no device lists \"{}\" among its \"chips\"; name one whose other figures "
                              "hold with --base",
                              chip)});
-}
-
-void write(const std::string& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.flush();
-  if (!out) throw EnvironmentError(fmt::format("cannot write {}: {}", file, std::strerror(errno)));
 }
 
 class CalibrateDevice : public Subcommand {
@@ -89,7 +80,7 @@ class CalibrateDevice : public Subcommand {
     if (out_.empty())
       fmt::print("\n{}", yaml);
     else
-      write(out_, yaml);
+      write_text_file(out_, yaml);
     return Done;
   }
 

@@ -2,14 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "sim/calibrate/fabric_fit.hpp"
 #include "sim/config/scenario.hpp"
 #include "tools/calibrate.hpp"
+#include "tools/output_file.hpp"
 
 namespace syncline {
 namespace {
@@ -64,10 +62,7 @@ class CalibrateFabric : public Subcommand {
       fmt::print("\n{}", yaml);
       return Done;
     }
-    std::ofstream out(out_, std::ios::binary);
-    out << yaml;
-    out.flush();
-    if (!out) throw EnvironmentError(fmt::format("cannot write {}: {}", out_, std::strerror(errno)));
+    write_text_file(out_, yaml);
     return Done;
   }
 

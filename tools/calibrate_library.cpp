@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 
 #include "sim/calibrate/fabric_fit.hpp"
 #include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/scenario.hpp"
 #include "tools/calibrate.hpp"
+#include "tools/output_file.hpp"
 
 namespace syncline {
 namespace {
@@ -38,10 +36,7 @@ class CalibrateLibrary : public Subcommand {
       fmt::print("{}", yaml);
       return Done;
     }
-    std::ofstream out(out_, std::ios::binary);
-    out << yaml;
-    out.flush();
-    if (!out) throw EnvironmentError(fmt::format("cannot write {}: {}", out_, std::strerror(errno)));
+    write_text_file(out_, yaml);
     return Done;
   }
 

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -15,6 +14,7 @@
 #include "sim/pipeline/generator.hpp"
 #include "sim/pipeline/torch_csv.hpp"
 #include "tools/build_info.hpp"
+#include "tools/output_file.hpp"
 #include "tools/pipeline_run.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/terminal.hpp"
@@ -443,10 +443,7 @@ class Pipeline : public Subcommand {
     } catch (const std::invalid_argument& error) {
       refuse("--csv", error.what());
     }
-    std::ofstream out(csv_, std::ios::binary);
-    out << write_torch_csv(csv);
-    out.close();
-    if (!out) throw EnvironmentError(fmt::format("cannot write {}", csv_));
+    write_text_file(csv_, write_torch_csv(csv));
     spdlog::info("{} written: {}", csv_, describe(csv));
   }
 

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "tools/build_info.hpp"
 #include "tools/mpi_workers.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/sweep_point.hpp"
 #include "tools/terminal.hpp"
@@ -39,12 +39,6 @@ std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + '\'';
-}
-
-void write_file(const std::string& file, const std::string& text) {
-  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
-  stream << text << std::flush;
-  if (!stream) throw EnvironmentError(fmt::format("cannot write {}", file));
 }
 
 /// The lines of CSV on standard output, in the order of points: each as soon as those before it are there.
@@ -168,7 +162,7 @@ class SweepCommand : public Subcommand {
     const std::vector<Row> rows = rows_of(task, job);
     show(task.sweep, rows);
     if (!plot_.empty()) {
-      write_file(plot_, picture_of(task.sweep, rows, request));
+      write_text_file(plot_, picture_of(task.sweep, rows, request));
       spdlog::info("plot written to {}", plot_);
     }
     const auto failed = std::ranges::count_if(rows, [](const Row& row) { return !row.error.empty(); });

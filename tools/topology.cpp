@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -21,6 +20,7 @@
 #include "tools/build_info.hpp"
 #include "tools/network_prices.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
 #include "tools/subcommand.hpp"
 
 namespace syncline {
@@ -154,8 +154,7 @@ void write_to(const std::string& file, const std::function<void(std::ostream&)>&
     if (!std::cout) throw EnvironmentError("cannot write to standard output");
     return;
   }
-  std::ofstream out(file, std::ios::binary);
-  if (!(out << text.str() << std::flush)) throw EnvironmentError(fmt::format("cannot write \"{}\"", file));
+  write_text_file(file, text.str());
 }
 
 class DescribeTopology : public Subcommand {

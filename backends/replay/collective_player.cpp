@@ -235,7 +235,8 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
   return best;
 }
 
-// Of those that take equally long, but for rounding, the first of algorithms_of(). What takes a rehearsal to tell comes last.
+// Of those that take equally long, but for rounding, the first of algorithms_of(). What takes a rehearsal to
+// tell comes last.
 Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
   const std::span<const Algorithm> all = algorithms_of(collective.kind);
   if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift) return all.front();
@@ -650,7 +651,8 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   }
 }
 
-// With figures no faster than these say: all that the transfer is one step of, `whole`, in the time of the bytes.
+// With figures no faster than these say: all that the transfer is one step of, `whole`, in the time of the
+// bytes.
 void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Bytes whole, Seconds latency,
                                 std::uint32_t slot, std::uint32_t step) {
   const Live& live = live_[slot];

@@ -1,11 +1,13 @@
 // Plays collectives on a network: in full, transfer by transfer, or each as a few actions (chains always in
 // full).
 //
-// `auto` takes what is predicted to end first, alone on the network: where the topology has figures for the kind, of the
-// algorithms and protocols that have them (the library has no others); else, by the links, of all that carry it out.
+// `auto` takes what is predicted to end first, alone on the network: where the topology has figures for the
+// kind, of the algorithms and protocols that have them (the library has no others); else, by the links, of
+// all that carry it out.
 //
-// Where the topology has figures of its communication library, a collective takes what these predict when it is alone: a
-// latency, and its bytes no faster than its protocol's pace. What others contend with is what it puts on the links.
+// Where the topology has figures of its communication library, a collective takes what these predict when it
+// is alone: a latency, and its bytes no faster than its protocol's pace. What others contend with is what it
+// puts on the links.
 //
 // In a folded run the collective of one group stands for those of all its siblings: the groups of its family
 // that hold the same roles. They run at the same time, so they are one action over the links of all.
@@ -88,8 +90,8 @@ class CollectivePlayer {
     Bundle bundle;            // of all siblings, per byte that its largest flow moves
     double largest_flow = 0;  // share of S
     int repeat = 1;
-    /// The different ones of its links, with no other traffic: mean latency of what crosses it, per byte of S; and of its
-    /// flows, each alone. None is less than another in both.
+    /// The different ones of its links, with no other traffic: mean latency of what crosses it, per byte of
+    /// S; and of its flows, each alone. None is less than another in both.
     std::vector<HopCost> costs{};
 
     /// What comes before its bytes at the pace of the fullest link, for so much of S. Links of flows that have far to go

@@ -1,8 +1,9 @@
-// What a collective alone on the network is predicted to take, by algorithm and protocol; and so which one `auto` takes.
+// What a collective alone on the network is predicted to take, by algorithm and protocol; and so which one
+// `auto` takes.
 //
-// t = call + hops inside · hop inside + hops between · hop between + (1 + own block · own blocks a block sent) · the
-// longest of: bytes on the fullest scale-up link / its share, bytes on the fullest link between nodes / its share, bytes
-// out of the fullest node / the node's limit.
+// t = call + hops inside · hop inside + hops between · hop between + (1 + own block · own blocks a block
+// sent) · the longest of: bytes on the fullest scale-up link / its share, bytes on the fullest link between
+// nodes / its share, bytes out of the fullest node / the node's limit.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +32,13 @@ struct Hops {
 };
 
 /// With n members on k nodes, g = n/k rounded up, on one node nothing is between:
-/// - ring: all-reduce 2(n−1), all-gather, reduce-scatter, broadcast n−1 hops, k of every n of them between nodes;
+/// - ring: all-reduce 2(n−1), all-gather, reduce-scatter, broadcast n−1 hops, k of every n of them between
+///   nodes;
 /// - tree: 2(g−1) inside, 2⌈log2 k⌉ between; in-network: 2 inside, 2⌈log2 k⌉ between;
 /// - direct: g−1 inside and n−g between, one for every peer; shift (and send): one.
-/// Of n blocks of S/n a member copies one, its own, and sends n−1, twice as many in an all-reduce; where everybody moves the
-/// whole buffer there are no blocks.
+///
+/// Of n blocks of S/n a member copies one, its own, and sends n−1, twice as many in an all-reduce; where
+/// everybody moves the whole buffer there are no blocks.
 [[nodiscard]] Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread);
 
 /// What a plan puts on the links, in seconds at their usable bandwidth, nothing else being under way.
@@ -78,11 +81,11 @@ void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& 
 struct Stretch {
   double inside = 1, between = 1;
 };
-/// What a protocol puts on the links, and so takes from others: its flags go with the data. Never more than it has time for
-/// at its own pace.
+/// What a protocol puts on the links, and so takes from others: its flags go with the data. Never more than
+/// it has time for at its own pace.
 [[nodiscard]] Stretch wire_of(const ProtocolFigures& figures);
-/// What a collective's bytes take of the links' time, alone: its own pace, which leaves room for others where that is more
-/// than wire_of().
+/// What a collective's bytes take of the links' time, alone: its own pace, which leaves room for others where
+/// that is more than wire_of().
 [[nodiscard]] Stretch stretch_of(const ProtocolFigures& figures, Hops hops, const Load& load,
                                  std::optional<BytesPerSecond> node_limit);
 
@@ -93,8 +96,9 @@ struct Stretch {
 [[nodiscard]] Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& load,
                                      std::optional<BytesPerSecond> node_limit);
 
-/// The protocols that an algorithm has figures for; of Shift, those of send. Broadcast and reduce have those of rings, scatter
-/// and gather those of direct exchanges, as libraries carry them out; algorithms that go in rounds have none.
+/// The protocols that an algorithm has figures for; of Shift, those of send. Broadcast and reduce have those
+/// of rings, scatter and gather those of direct exchanges, as libraries carry them out; algorithms that go in
+/// rounds have none.
 [[nodiscard]] const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
                                                                Algorithm algorithm);
 /// The algorithms that `auto` chooses from where there are figures: those that carry out the kind, have figures, and fit the group.

@@ -35,9 +35,10 @@ class ChainCost {
 
   /// @param chains  as many hops in each
   explicit ChainCost(std::vector<std::vector<Hop>> chains);
-  /// Least: each alone on all hops, or the fullest link. Most: in step i the first piece of each goes over its hop i, while as
-  /// many pieces as there are, at most i, are on the hops behind, and who crosses a link shares it all the time; the other
-  /// pieces follow at the slowest of these paces. Equal where chains do not meet.
+  /// Least: each alone on all hops, or the fullest link. Most: in step i the first piece of each goes over
+  /// its hop i, while as many pieces as there are, at most i, are on the hops behind, and who crosses a link
+  /// shares it all the time; the other pieces follow at the slowest of these paces. Equal where chains do not
+  /// meet.
   /// @param bytes  of all chains together
   [[nodiscard]] Bounds bounds(Bytes bytes) const;
   /// Sends of pieces over a hop, in all.
@@ -61,10 +62,11 @@ struct LinkCost {
 };
 
 /// - lanes: steps · (slowest hop's latency + step / pace of the fullest link); chains as above;
-/// - bursts: near transfers are served while the first bytes are on their way to the far ones, so a phase takes its mean
-///   latency and all at the fullest link, or its longest latency and what a member sends last;
+/// - bursts: near transfers are served while the first bytes are on their way to the far ones, so a phase
+///   takes its mean latency and all at the fullest link, or its longest latency and what a member sends last;
 /// - flows: hops_of() times the longest latency inside and between nodes, then all at the fullest link;
 /// - rounds: those of equal number in all tracks are taken to run at the same time.
+///
 /// Exact where ways are alike; never less than bytes on the fullest link.
 /// @param plan  of 1 byte; in one chunk
 /// @param sum   scratch

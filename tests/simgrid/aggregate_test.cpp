@@ -73,14 +73,16 @@ using Bounds = std::array<double, 4>;
 struct Case {
   CollectiveKind kind;
   Algorithm algorithm;
-  // Largest |aggregate / full − 1| accepted, of 64 B, 64 KiB, 1 MiB, 64 MiB, whatever the fabric and the groups.
+  // Largest |aggregate / full − 1| accepted, of 64 B, 64 KiB, 1 MiB, 64 MiB, whatever the fabric and the
+  // groups.
   Bounds bounds;
 };
 
 TEST_CASE("the aggregate form of concurrent collectives stays near their full expansion") {
-  // Rings, trees and what goes in rounds of equal transfers: exact, but on a twisted torus, where steps have unlike ways. Where
-  // transfers of one action have those, short or free ways are told from the others on average only; of much to send that
-  // hardly matters. Rounds of several groups that meet on a link stretch as a whole, where in full only those who share it do.
+  // Rings, trees and what goes in rounds of equal transfers: exact, but on a twisted torus, where steps have
+  // unlike ways. Where transfers of one action have those, short or free ways are told from the others on
+  // average only; of much to send that hardly matters. Rounds of several groups that meet on a link stretch
+  // as a whole, where in full only those who share it do.
   const Bounds Exact{1e-6, 1e-6, 1e-6, 1e-6};
   const Case cases[] = {
       {AllReduce, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},

@@ -136,8 +136,9 @@ TEST_CASE("hierarchical and two-hop collectives take their closed-form time on n
 }
 
 TEST_CASE("a shift goes from each member to the next, once, on its way") {
-  // S = 10 MB, whatever channels rings have. Links of 50 GB/s and hops of α: 2 on a star. On a torus in order, the last of a
-  // row goes round its end and one row on: two hops, links that nobody else of its dimension takes.
+  // S = 10 MB, whatever channels rings have. Links of 50 GB/s and hops of α: 2 on a star. On a torus in
+  // order, the last of a row goes round its end and one row on: two hops, links that nobody else of its
+  // dimension takes.
   struct Row {
     const char* name;
     Cluster cluster;
@@ -160,7 +161,8 @@ TEST_CASE("a shift goes from each member to the next, once, on its way") {
 }
 
 TEST_CASE("a shift after a ring of many channels is still a shift") {
-  // The ways of both are looked up once: 4 (1 us + 2 MB / 4 rings / 10 GB/s) for the all-gather, then 1,001 us.
+  // The ways of both are looked up once: 4 (1 us + 2 MB / 4 rings / 10 GB/s) for the all-gather, then 1,001
+  // us.
   TopologySpec mesh;
   mesh.name = "mesh";
   mesh.accelerators = 5;
@@ -415,7 +417,8 @@ std::vector<Fabric> many_fabrics() {
   return all;
 }
 
-/// Whether auto has an algorithm in mind: direct exchanges of all with all only where every two have a link of their own.
+/// Whether auto has an algorithm in mind: direct exchanges of all with all only where every two have a link
+/// of their own.
 bool considered(CollectiveKind kind, Algorithm algorithm, const Cluster& cluster) {
   if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) || algorithm == Algorithm::InNetwork) return false;
   const bool all_with_all = kind == AllReduce || kind == AllGather || kind == ReduceScatter;

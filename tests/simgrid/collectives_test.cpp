@@ -109,9 +109,9 @@ TEST_CASE("the aggregate form of a lone collective stays near its full expansion
   rows.push_back({"fat tree 4:1", nodes_on_a_tree(8, 4)});
   rows.push_back({"rail-optimised", nodes_on_a_tree(8, 1, true)});
   rows.push_back({"torus 4x4x4", torus({4, 4, 4})});
-  // Rings are exact, and chains always expanded. All-to-all, and what little is broadcast directly: the transfers of one source
-  // share its progress, so that ways which differ in width or length are told apart on average only; the less there is to
-  // send, the more that matters.
+  // Rings are exact, and chains always expanded. All-to-all, and what little is broadcast directly: the
+  // transfers of one source share its progress, so that ways which differ in width or length are told apart
+  // on average only; the less there is to send, the more that matters.
   struct Size {
     Bytes bytes;
     double direct;  // largest error accepted, as a share

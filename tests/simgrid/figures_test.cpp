@@ -132,7 +132,8 @@ TEST_CASE("a broadcast by ring takes what its figures predict, in every detail")
 }
 
 TEST_CASE("a gather takes what the figures of direct exchanges predict, in every detail") {
-  // Three others to the first, a quarter of 1 GB each, all over its link: 8 + 3 · 0.5 us, 0.75 GB at 0.75 · 400 GB/s.
+  // Three others to the first, a quarter of 1 GB each, all over its link: 8 + 3 · 0.5 us, 0.75 GB at 0.75 ·
+  // 400 GB/s.
   for (const RunOptions& options : {Aggregate, Full, Native})
     for (const CollectiveKind kind : {CollectiveKind::Gather, CollectiveKind::Scatter})
       CHECK(run(nodes_of_four(1), kind, 1_GB, Algorithm::Auto, options).step_time.si() ==
@@ -150,9 +151,9 @@ TEST_CASE("two collectives on the same links share what both would take together
 }
 
 TEST_CASE("a slow protocol leaves others what it does not put on the links") {
-  // All-gather of 1 GB by a ring of four at 0.2 of 400 GB/s, each byte with a flag as long: 5 + 3 us + 0.75 GB / 80 GB/s, and
-  // 160 GB/s on every link meanwhile. A send beside it has 400 for the first 8 us (or 8 us in all), less its own latency of
-  // 1 us, then 240 GB/s as long as the all-gather lasts, then 400 again.
+  // All-gather of 1 GB by a ring of four at 0.2 of 400 GB/s, each byte with a flag as long: 5 + 3 us + 0.75
+  // GB / 80 GB/s, and 160 GB/s on every link meanwhile. A send beside it has 400 for the first 8 us (or 8 us
+  // in all), less its own latency of 1 us, then 240 GB/s as long as the all-gather lasts, then 400 again.
   CollectiveFigures library;
   library.ring = {{"LL", 5_us, 1_us, 4_us, 0.2, 0.25, 0, 2}};
   const Cluster cluster = nodes_of_four(1, library);

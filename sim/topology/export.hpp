@@ -19,7 +19,8 @@ struct GraphRoutes {
   std::uint64_t seed = 0;
 };
 
-/// What comes nearest to a cluster's own routing: a graph's own; ECMP or spraying of a fat tree; else the shortest paths.
+/// What comes nearest to a cluster's own routing: a graph's own; of a sprayed fat tree spraying; of other fat trees
+/// (D-mod-k on rails apart) and dragonflies ECMP; else the first of the shortest paths.
 [[nodiscard]] GraphRoutes nearest_routes(const TopologySpec& spec);
 
 /// GraphML (graphml.graphdrawing.org): vertices with kind and node, cables (undirected edges) and one-way links (directed)

@@ -43,9 +43,12 @@ double share_apart(const Topology& topology, const Router& a, const Router& b) {
 
 struct Nearest {
   GraphRoutes operator()(const FatTreeSpec& tree) const {
-    if (tree.routing == FatTreeRouting::Ecmp) return {GraphRouting::Ecmp, tree.seed};
-    return {tree.routing == FatTreeRouting::Spray ? GraphRouting::Spray : GraphRouting::Shortest};
+    if (tree.routing == FatTreeRouting::Spray) return {GraphRouting::Spray};
+    const bool rails = tree.rail_optimised || tree.rail_only;
+    if (tree.routing == FatTreeRouting::DModK && rails) return {};  // the first of equal ways is through the node
+    return {GraphRouting::Ecmp, tree.seed};                         // spreads flows as D-mod-k does
   }
+  GraphRoutes operator()(const DragonflySpec& dragonfly) const { return {GraphRouting::Ecmp, dragonfly.seed}; }
   template <class Other>
   GraphRoutes operator()(const Other&) const {
     return {};

@@ -225,7 +225,7 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
        chosen ? std::vector{collective.algorithm} : algorithms_for(figures, collective.kind, spread)) {
     const Hops hops = hops_of(collective.kind, algorithm, spread);
     for (const ProtocolFigures& protocol : protocols_of(figures, collective.kind, algorithm)) {
-      const Load load = scaled(load_of_byte(collective, algorithm, group), collective.bytes);
+      const Load load = scaled(own_load(collective, algorithm, group).load, collective.bytes);
       const Seconds time = predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
       if (best.figures != nullptr && time >= least) continue;
       best = {algorithm, &protocol};
@@ -312,14 +312,16 @@ const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorith
 
 // --- where the topology has figures of its communication library ---
 
-const Load& CollectivePlayer::load_of_byte(const Collective& collective, Algorithm algorithm, Group& group) {
+const CollectivePlayer::OwnLoad& CollectivePlayer::own_load(const Collective& collective, Algorithm algorithm,
+                                                            Group& group) {
   const auto [entry, added] = group.loads.try_emplace({collective.kind, algorithm});
-  if (added) {
-    const Topology& topology = paths_.topology();
-    const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
-    entry->second = load_of(link_uses(plan, accelerators_of(group.members), topology), Bytes(1), topology);
-  }
-  return entry->second;
+  OwnLoad& own = entry->second;
+  if (!added) return own;
+  const Topology& topology = paths_.topology();
+  const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
+  own.uses = link_uses(plan, accelerators_of(group.members), topology, sum_);
+  own.load = load_of(own.uses, Bytes(1), topology);
+  return own;
 }
 
 void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
@@ -328,7 +330,7 @@ void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
   const Algorithm algorithm = part.method.algorithm;
   const Hops hops = hops_of(collective.kind, algorithm, {group.members.size(), group.places.nodes});
   part.latency = latency_of(figures, hops);
-  part.bytes_time = bytes_time(figures, hops, scaled(load_of_byte(collective, algorithm, group), collective.bytes),
+  part.bytes_time = bytes_time(figures, hops, scaled(own_load(collective, algorithm, group).load, collective.bytes),
                                node_limit_of(*paths_.topology().collectives(), collective.kind, algorithm));
   part.wire = wire_of(figures);
   const Sum<double>& between = between_nodes_of_byte(collective, part);
@@ -366,16 +368,14 @@ const Bundle& CollectivePlayer::wire_bundle(const Collective& collective, const 
   Bundle& bundle = entry->second;
   if (!added) return bundle;
   const Topology& topology = paths_.topology();
-  for (const GroupId sibling : group.siblings) {
-    const CollectivePlan plan = plan_of(collective, part.method.algorithm, Bytes(1), group, sibling);
-    const std::span<const RankId> members = members_of(collective, sibling);
-    for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
-      scratch_.clear();
-      paths_.append(members[from], members[to], scratch_);
-      sum_.add(scratch_, bytes.si());
-    });
+  if (group.siblings.size() == 1) {
+    bundle.uses = own_load(collective, part.method.algorithm, group).uses;
+  } else {
+    for (const GroupId sibling : group.siblings)
+      add_moves(plan_of(collective, part.method.algorithm, Bytes(1), group, sibling),
+                accelerators_of(members_of(collective, sibling)), topology, sum_);
+    bundle.uses = sum_.take();
   }
-  bundle.uses = sum_.take();
   for (LinkUse& use : bundle.uses)
     use.coefficient *= topology.link(use.link).kind == LinkKind::ScaleUp ? part.wire.inside : part.wire.between;
   if (book_ != nullptr) book_->enter(bundle);

@@ -121,6 +121,10 @@ class CollectivePlayer {
     const ProtocolFigures* figures = nullptr;  // null: it costs what its links cost
   };
   using Plans = std::pair<CollectiveKind, Algorithm>;
+  struct OwnLoad {
+    std::vector<LinkUse> uses;
+    Load load;  // of these
+  };
   struct Group;
   /// What collectives of one kind, algorithm and size in one group have in common.
   struct Part {
@@ -148,7 +152,7 @@ class CollectivePlayer {
     std::optional<Lanes> ring, chain, back_chain, shift;  // back: to the first member
     std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
     Places places;
-    std::map<Plans, Load> loads;           // of this group alone, of a byte of S
+    std::map<Plans, OwnLoad> loads;        // of this group alone, of a byte of S
     std::map<Plans, Sum<double>> between;  // bytes between nodes of a byte of S
     std::map<std::pair<Plans, const ProtocolFigures*>, Bundle> bundles;  // of all siblings, per byte of S
     std::map<Plans, LinkCost> costs;       // of this group alone, by the links
@@ -184,7 +188,7 @@ class CollectivePlayer {
   [[nodiscard]] Seconds rehearsed_time(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
-  [[nodiscard]] const Load& load_of_byte(const Collective& collective, Algorithm algorithm, Group& group);
+  [[nodiscard]] const OwnLoad& own_load(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] CollectivePlan plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                        const Group& group, GroupId sibling) const;
   void lay_out(Part& part);

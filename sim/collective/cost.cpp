@@ -47,14 +47,19 @@ Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topolog
   return load;
 }
 
-std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
-                               const Topology& topology, BundleSum& sum) {
+void add_moves(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology,
+               BundleSum& sum) {
   std::vector<LinkUse> way;
   for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
     way.clear();
     topology.router().load(members[from], members[to], way);
     sum.add(way, bytes.si());
   });
+}
+
+std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                               const Topology& topology, BundleSum& sum) {
+  add_moves(plan, members, topology, sum);
   return sum.take();
 }
 

@@ -68,6 +68,8 @@ void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& 
         for (const Flow& flow : round.flows) move(flow.from, flow.to, plan.bytes * flow.share);
 }
 
+/// Adds to each link of a plan what crosses it in all, in bytes.
+void add_moves(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology, BundleSum& sum);
 /// Every link of a plan, by id, with what crosses it in all, in bytes, as coefficient.
 [[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
                                              const Topology& topology);

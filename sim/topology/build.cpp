@@ -43,6 +43,7 @@ class ClusterRouter : public Router {
 
   void load(AcceleratorId source, AcceleratorId target, std::vector<LinkUse>& uses) const override {
     std::vector<LinkId> links;
+    links.reserve(4);  // most ways
     const std::optional<Ends> ends = begin(source, target, links);
     add_plain(links, uses);
     if (!ends) return;

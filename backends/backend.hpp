@@ -34,7 +34,8 @@ class Backend {
   /// Runs a schedule that passed check_schedule().
   /// @throws std::invalid_argument when it needs something that the cluster lacks (more ranks than accelerators, a
   ///         precision without a figure), or cannot be folded
-  [[nodiscard]] virtual RunResult run(const Schedule& schedule, const Cluster& cluster, const RunOptions& options) = 0;
+  [[nodiscard]] virtual RunResult run(const Schedule& schedule, const Cluster& cluster,
+                                      const RunOptions& options) = 0;
 };
 
 }  // namespace syncline

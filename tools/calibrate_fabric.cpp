@@ -42,8 +42,11 @@ class CalibrateFabric : public Subcommand {
     app.add_option("--without", without_, "No rows of the table whose column has this text (repeatable)")
         ->type_name("COLUMN=TEXT")
         ->take_all();
-    app.add_flag("--fill-nodes", fill_, "Ranks fill the topology's nodes, whatever the rows call a node (NVL72)");
-    app.add_option("--base", base_, "Topology whose nodes and links these are")->type_name("NAME|FILE")->required();
+    app.add_flag("--fill-nodes", fill_,
+                 "Ranks fill the topology's nodes, whatever the rows call a node (NVL72)");
+    app.add_option("--base", base_, "Topology whose nodes and links these are")
+        ->type_name("NAME|FILE")
+        ->required();
     app.add_option("--out", out_, "Write the topology here")->type_name("FILE.yaml");
   }
 
@@ -53,7 +56,8 @@ class CalibrateFabric : public Subcommand {
     std::erase_if(rows, [this](const calibrate::FabricRow& row) {
       return row.gpu.find(gpu_) == std::string::npos || (nodes_ > 0 && row.nodes != nodes_);
     });
-    if (rows.empty()) throw InputError(Diagnostic{{}, "no row is left to fit to; give logs, or --csv with fewer filters"});
+    if (rows.empty())
+      throw InputError(Diagnostic{{}, "no row is left to fit to; give logs, or --csv with fewer filters"});
     calibrate::FabricFit fit = fitted(base, rows);
     if (!out_.empty()) fit.topology.name = std::filesystem::path(out_).stem().string();
     fmt::print("{}", calibrate::error_report(fit));
@@ -69,12 +73,15 @@ class CalibrateFabric : public Subcommand {
  private:
   [[nodiscard]] std::vector<calibrate::FabricRow> all_rows() const {
     std::vector<calibrate::FabricRow> rows;
-    const auto add = [&rows](std::vector<calibrate::FabricRow> more) { rows.insert(rows.end(), more.begin(), more.end()); };
+    const auto add = [&rows](std::vector<calibrate::FabricRow> more) {
+      rows.insert(rows.end(), more.begin(), more.end());
+    };
     for (const std::string& file : logs_) {
       const calibrate::NcclLog log = calibrate::read_nccl_logs(read_text_file(file, LargestTable), file);
       for (const std::string& warning : log.warnings) fmt::print(stderr, "{}: warning: {}\n", file, warning);
       for (const calibrate::NcclRun& run : log.runs)
-        for (const std::string& warning : run.warnings) fmt::print(stderr, "{}:{}: warning: {}\n", file, run.line, warning);
+        for (const std::string& warning : run.warnings)
+          fmt::print(stderr, "{}:{}: warning: {}\n", file, run.line, warning);
       add(calibrate::fabric_rows(log));
     }
     std::vector<calibrate::RowFilter> filters;
@@ -85,7 +92,8 @@ class CalibrateFabric : public Subcommand {
     return rows;
   }
 
-  [[nodiscard]] calibrate::FabricFit fitted(const TopologySpec& base, const std::vector<calibrate::FabricRow>& rows) const {
+  [[nodiscard]] calibrate::FabricFit fitted(const TopologySpec& base,
+                                            const std::vector<calibrate::FabricRow>& rows) const {
     try {
       return calibrate::fit_fabric(base, rows,
                                    fill_ ? calibrate::Packing::FillNodes : calibrate::Packing::AsMeasured);
@@ -102,6 +110,8 @@ class CalibrateFabric : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_calibrate_fabric() { return std::make_unique<CalibrateFabric>(); }
+std::unique_ptr<Subcommand> make_calibrate_fabric() {
+  return std::make_unique<CalibrateFabric>();
+}
 
 }  // namespace syncline

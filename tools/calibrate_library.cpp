@@ -17,7 +17,9 @@ namespace {
 class CalibrateLibrary : public Subcommand {
  public:
   std::string name() const override { return "library"; }
-  std::string summary() const override { return "Medians of measured topologies, for systems that were never measured"; }
+  std::string summary() const override {
+    return "Medians of measured topologies, for systems that were never measured";
+  }
   std::string example() const override {
     return "  syncline calibrate library dgx-a100 dgx-h100 dgx-b200 --out my-library.yaml";
   }
@@ -57,6 +59,8 @@ class CalibrateLibrary : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_calibrate_library() { return std::make_unique<CalibrateLibrary>(); }
+std::unique_ptr<Subcommand> make_calibrate_library() {
+  return std::make_unique<CalibrateLibrary>();
+}
 
 }  // namespace syncline

@@ -36,7 +36,8 @@ constexpr double ElementBytes = 4;  // of float, nccl-tests' default
 /// Elements as nccl-tests counts them: of all-gather, reduce-scatter, all-to-all, scatter and gather those of one rank.
 double count_of(CollectiveKind kind, Bytes size, std::size_t ranks) {
   using enum CollectiveKind;
-  const bool of_one = kind == AllGather || kind == ReduceScatter || kind == AllToAll || kind == Scatter || kind == Gather;
+  const bool of_one =
+      kind == AllGather || kind == ReduceScatter || kind == AllToAll || kind == Scatter || kind == Gather;
   return size.si() / ElementBytes / (of_one ? static_cast<double>(ranks) : 1);
 }
 
@@ -51,7 +52,8 @@ class SimulateCollective : public Subcommand {
   std::string summary() const override { return "Time a collective at many sizes, as nccl-tests does"; }
   std::string example() const override {
     return "  syncline collective --topology dgx-h100 --kind all-reduce --ranks 0-63 --sizes 8B:8GiB:x2\n"
-           "  syncline collective --topology dgx-h100 --ranks 0-63 --group-size 8 --strided --sizes 64MiB --loads 5\n"
+           "  syncline collective --topology dgx-h100 --ranks 0-63 --group-size 8 --strided --sizes 64MiB "
+           "--loads 5\n"
            "  syncline collective --topology dgx-h100 --compare all_reduce.log\n"
            "Columns, groups and keys of --json: docs/collectives.md.";
   }
@@ -64,14 +66,17 @@ class SimulateCollective : public Subcommand {
     app.add_option("--chunks", chunks_, "Pieces that follow one another through the rounds of an algorithm")
         ->check(CLI::Range(1, 1 << 16))
         ->capture_default_str();
-    app.add_option_function<std::string>("--ranks", [this](const std::string& text) { ranks_ = text; },
-                                         "Accelerators, as in 0-63 or 0,8,16-23 (default: all)");
+    app.add_option_function<std::string>(
+        "--ranks", [this](const std::string& text) { ranks_ = text; },
+        "Accelerators, as in 0-63 or 0,8,16-23 (default: all)");
     app.add_option("--sizes", sizes_, "S: FROM:TO:xFACTOR, FROM:TO:+STEP, or a list")->capture_default_str();
-    CLI::Option* size =
-        app.add_option("--group-size", group_size_, "Ranks a group; all groups run at once")->check(CLI::Range(1, MostCount));
+    CLI::Option* size = app.add_option("--group-size", group_size_, "Ranks a group; all groups run at once")
+                            ->check(CLI::Range(1, MostCount));
     app.add_option("--groups", groups_, "So many groups")->check(CLI::Range(1, MostCount))->excludes(size);
-    app.add_option("--stride", stride_, "Members of a group are so many ranks apart")->check(CLI::Range(1, MostCount));
-    app.add_flag("--strided", strided_, "Members of a group are as far apart as can be: groups of one outer axis")
+    app.add_option("--stride", stride_, "Members of a group are so many ranks apart")
+        ->check(CLI::Range(1, MostCount));
+    app.add_flag("--strided", strided_,
+                 "Members of a group are as far apart as can be: groups of one outer axis")
         ->excludes("--stride");
     app.add_option("--detail", detail_, "full: every transfer; aggregate: a collective is a few actions")
         ->check(CLI::IsMember({"full", "aggregate"}))
@@ -79,13 +84,20 @@ class SimulateCollective : public Subcommand {
     app.add_option("--network", network_, "fluid: ours; native: SimGrid's own, in full detail")
         ->check(CLI::IsMember({"fluid", "native"}))
         ->capture_default_str();
-    app.add_option("--loads", loads_, "The busiest links of the largest size")->check(CLI::Range(1, MostCount))->type_name("N");
-    CLI::Option* compare = app.add_option("--compare", compare_, "A log of nccl-tests: measured beside predicted")->type_name("LOG");
+    app.add_option("--loads", loads_, "The busiest links of the largest size")
+        ->check(CLI::Range(1, MostCount))
+        ->type_name("N");
+    CLI::Option* compare =
+        app.add_option("--compare", compare_, "A log of nccl-tests: measured beside predicted")
+            ->type_name("LOG");
     CLI::Option* table =
-        app.add_option("--table", table_, "A table of measured collectives: errors by system of score/collectives.yaml")
+        app.add_option("--table", table_,
+                       "A table of measured collectives: errors by system of score/collectives.yaml")
             ->type_name("FILE.csv")
             ->excludes(compare);
-    app.add_flag("--uncalibrated", uncalibrated_, "With --table: each system by what was fitted to the others")->needs(table);
+    app.add_flag("--uncalibrated", uncalibrated_,
+                 "With --table: each system by what was fitted to the others")
+        ->needs(table);
     app.add_flag("--json", json_, "Print one JSON object");
   }
 
@@ -112,8 +124,10 @@ class SimulateCollective : public Subcommand {
     const std::vector<AcceleratorId> ranks = wanted_ranks(spec, overrides);
     const Topology topology = built_for_ranks(spec);
     question.groups = split_ranks(ranks, size_of_group(ranks.size()), stride_of(ranks.size()));
-    if (chunks_ > 1 && question.algorithm != Algorithm::Auto && !goes_in_rounds(question.kind, question.algorithm))
-      refuse("--chunks", fmt::format("{} by {} does not go in rounds, so that pieces of it change nothing", kind_, algorithm_));
+    if (chunks_ > 1 && question.algorithm != Algorithm::Auto &&
+        !goes_in_rounds(question.kind, question.algorithm))
+      refuse("--chunks", fmt::format("{} by {} does not go in rounds, so that pieces of it change nothing",
+                                     kind_, algorithm_));
     std::vector<CollectiveRow> rows;
     try {
       const WaitingLine waiting("simulating");
@@ -140,10 +154,14 @@ class SimulateCollective : public Subcommand {
 
   /// Where `auto` chose what does not go in rounds, pieces are nothing to it.
   static void warn_of_chunks(const CollectiveQuestion& question, const std::vector<CollectiveRow>& rows) {
-    const auto whole = [&](const CollectiveRow& row) { return !goes_in_rounds(question.kind, row.algorithm); };
+    const auto whole = [&](const CollectiveRow& row) {
+      return !goes_in_rounds(question.kind, row.algorithm);
+    };
     const auto first = std::ranges::find_if(rows, whole);
     if (question.chunks == 1 || first == rows.end()) return;
-    fmt::print(stderr, "--chunks: warning: changes nothing at {} of {} sizes, where auto chose what does not go in rounds, such as {}\n",
+    fmt::print(stderr,
+               "--chunks: warning: changes nothing at {} of {} sizes, where auto chose what does not go in "
+               "rounds, such as {}\n",
                std::ranges::count_if(rows, whole), rows.size(), name_of(first->algorithm));
   }
 
@@ -164,17 +182,21 @@ class SimulateCollective : public Subcommand {
     ranks = parse_ranks(*ranks_);
     const auto needed = static_cast<int>(std::ranges::max(ranks).value()) + 1;
     if (needed <= spec.accelerators) return ranks;
-    const bool given = std::ranges::any_of(overrides, [](const Override& one) { return one.path == "accelerators"; });
+    const bool given =
+        std::ranges::any_of(overrides, [](const Override& one) { return one.path == "accelerators"; });
     if (given || spec.graph)
-      refuse("--ranks", fmt::format("rank {} is beyond the {} accelerators of {}", needed - 1, spec.accelerators, spec.name));
-    spec.accelerators = (needed + spec.accelerators_per_node - 1) / spec.accelerators_per_node * spec.accelerators_per_node;
+      refuse("--ranks", fmt::format("rank {} is beyond the {} accelerators of {}", needed - 1,
+                                    spec.accelerators, spec.name));
+    spec.accelerators =
+        (needed + spec.accelerators_per_node - 1) / spec.accelerators_per_node * spec.accelerators_per_node;
     return ranks;
   }
 
   std::size_t size_of_group(std::size_t ranks) const {
     if (group_size_ > 0) return static_cast<std::size_t>(group_size_);
     if (groups_ <= 0) return ranks;
-    if (ranks % static_cast<std::size_t>(groups_) != 0) refuse("--groups", fmt::format("{} ranks do not divide into {} groups", ranks, groups_));
+    if (ranks % static_cast<std::size_t>(groups_) != 0)
+      refuse("--groups", fmt::format("{} ranks do not divide into {} groups", ranks, groups_));
     return ranks / static_cast<std::size_t>(groups_);
   }
   std::size_t stride_of(std::size_t ranks) const {
@@ -182,42 +204,55 @@ class SimulateCollective : public Subcommand {
     return static_cast<std::size_t>(std::max(1, stride_));
   }
 
-  void print(const CollectiveQuestion& question, const Topology& topology, const std::vector<CollectiveRow>& rows) const {
+  void print(const CollectiveQuestion& question, const Topology& topology,
+             const std::vector<CollectiveRow>& rows) const {
     const std::size_t n = question.groups.front().size();
     fmt::print("# {}, {} among {} ranks{}\n", topology.name(), name_of(question.kind), n,
-               question.groups.size() == 1 ? "" : fmt::format(" in each of {} groups at once", question.groups.size()));
-    fmt::print("# {:>12} {:>13} {:>6} {:>12} {:>9} {:>9}  {:<16} {:>6}  {}\n", "size (B)", "count", "type", "time (us)",
-               "algbw", "busbw", "algorithm", "load", "busiest link");
+               question.groups.size() == 1
+                   ? ""
+                   : fmt::format(" in each of {} groups at once", question.groups.size()));
+    fmt::print("# {:>12} {:>13} {:>6} {:>12} {:>9} {:>9}  {:<16} {:>6}  {}\n", "size (B)", "count", "type",
+               "time (us)", "algbw", "busbw", "algorithm", "load", "busiest link");
     for (const CollectiveRow& row : rows) {
       const double algbw = row.size / row.time / BytesPerSecond(1e9);
       const LinkUse* link = busiest_link(row, topology);
-      fmt::print("  {:>12.0f} {:>13} {:>6} {:>12.2f} {:>9.2f} {:>9.2f}  {:<16} {:>4.0f} %  {}\n", row.size.si(),
-                 count_text(count_of(question.kind, row.size, n)), "float", row.time.si() * 1e6, algbw, algbw * bus_factor(question.kind, n),
-                 method_of(row), link == nullptr ? 0 : 100 * share_of(*link, row, topology),
+      fmt::print("  {:>12.0f} {:>13} {:>6} {:>12.2f} {:>9.2f} {:>9.2f}  {:<16} {:>4.0f} %  {}\n",
+                 row.size.si(), count_text(count_of(question.kind, row.size, n)), "float",
+                 row.time.si() * 1e6, algbw, algbw * bus_factor(question.kind, n), method_of(row),
+                 link == nullptr ? 0 : 100 * share_of(*link, row, topology),
                  link == nullptr ? "" : topology.link_name(link->link));
     }
-    fmt::print("# algbw and busbw in GB/s of 1e9 B; load: bytes on the busiest link over what it could carry in that time\n");
+    fmt::print(
+        "# algbw and busbw in GB/s of 1e9 B; load: bytes on the busiest link over what it could carry in "
+        "that time\n");
     if (loads_ > 0) print_loads(topology, rows.back());
   }
 
   void print_loads(const Topology& topology, const CollectiveRow& row) const {
     fmt::print("\n# busiest links at {}\n", to_text(row.size));
     for (const LinkUse& load : busiest(topology, row))
-      fmt::print("  {:<40} {:>12}  {:>5.1f} %\n", topology.link_name(load.link), to_text(Bytes(load.coefficient)),
-                 100 * share_of(load, row, topology));
+      fmt::print("  {:<40} {:>12}  {:>5.1f} %\n", topology.link_name(load.link),
+                 to_text(Bytes(load.coefficient)), 100 * share_of(load, row, topology));
   }
 
   std::vector<LinkUse> busiest(const Topology& topology, const CollectiveRow& row) const {
     std::vector<LinkUse> loads = row.loads;
-    std::ranges::stable_sort(loads, std::greater<>(), [&](const LinkUse& load) { return share_of(load, row, topology); });
+    std::ranges::stable_sort(loads, std::greater<>(),
+                             [&](const LinkUse& load) { return share_of(load, row, topology); });
     loads.resize(std::min(loads.size(), static_cast<std::size_t>(loads_)));
     return loads;
   }
 
-  Json json_of(const CollectiveQuestion& question, const Topology& topology, const std::vector<CollectiveRow>& rows) const {
+  Json json_of(const CollectiveQuestion& question, const Topology& topology,
+               const std::vector<CollectiveRow>& rows) const {
     const std::size_t n = question.groups.front().size();
-    Json object{{"schema", Schema},         {"version", build::Version},      {"topology", topology.name()},
-                {"kind", name_of(question.kind)}, {"ranks", n}, {"groups", question.groups.size()}, {"rows", Json::array()}};
+    Json object{{"schema", Schema},
+                {"version", build::Version},
+                {"topology", topology.name()},
+                {"kind", name_of(question.kind)},
+                {"ranks", n},
+                {"groups", question.groups.size()},
+                {"rows", Json::array()}};
     for (const CollectiveRow& row : rows) {
       const double algbw = (row.size / row.time).si();
       Json one{{"size_bytes", row.size.si()},
@@ -245,25 +280,28 @@ class SimulateCollective : public Subcommand {
   // --- beside measurements ---
 
   ExitCode print_comparison() {
-    const calibrate::NcclLog log = calibrate::read_nccl_logs(read_text_file(compare_, LargestTable), compare_);
-    for (const std::string& warning : log.warnings) fmt::print(stderr, "{}: warning: {}\n", compare_, warning);
+    const calibrate::NcclLog log =
+        calibrate::read_nccl_logs(read_text_file(compare_, LargestTable), compare_);
+    for (const std::string& warning : log.warnings)
+      fmt::print(stderr, "{}: warning: {}\n", compare_, warning);
     std::vector<MeasuredRow> rows = rows_of_log(log, topology_);
     {
       const WaitingLine waiting("predicting");
       predict(rows, overrides_of(assignments_), FittedTo::Itself, options_);
     }
     if (std::ranges::none_of(rows, [](const MeasuredRow& row) { return row.predicted.has_value(); }))
-      refuse("--topology", fmt::format("{} cannot hold the {} ranks on {} node{} of {}", topology_, rows.front().ranks,
-                                       rows.front().nodes, rows.front().nodes == 1 ? "" : "s", compare_));
+      refuse("--topology",
+             fmt::format("{} cannot hold the {} ranks on {} node{} of {}", topology_, rows.front().ranks,
+                         rows.front().nodes, rows.front().nodes == 1 ? "" : "s", compare_));
     if (json_) return print_json(rows, {});
     fmt::print("# {} beside {}\n", topology_, compare_);
-    fmt::print("# {:>14} {:>6} {:>6} {:>13} {:>14} {:>14} {:>9}  {}\n", "op", "ranks", "nodes", "size (B)", "measured (us)",
-               "predicted (us)", "error", "algorithm");
+    fmt::print("# {:>14} {:>6} {:>6} {:>13} {:>14} {:>14} {:>9}  {}\n", "op", "ranks", "nodes", "size (B)",
+               "measured (us)", "predicted (us)", "error", "algorithm");
     for (const MeasuredRow& row : rows) {
       if (!row.predicted) continue;
-      fmt::print("  {:>14} {:>6} {:>6} {:>13.0f} {:>14.2f} {:>14.2f} {:>+7.1f} %  {}\n", name_of(row.op), row.ranks, row.nodes,
-                 row.size.si(), row.measured.si() * 1e6, row.predicted->si() * 1e6, 100 * (*row.predicted / row.measured - 1),
-                 row.method);
+      fmt::print("  {:>14} {:>6} {:>6} {:>13.0f} {:>14.2f} {:>14.2f} {:>+7.1f} %  {}\n", name_of(row.op),
+                 row.ranks, row.nodes, row.size.si(), row.measured.si() * 1e6, row.predicted->si() * 1e6,
+                 100 * (*row.predicted / row.measured - 1), row.method);
     }
     print_errors("all", error_of(rows, "", true), error_of(rows, "", false));
     return Done;
@@ -271,7 +309,8 @@ class SimulateCollective : public Subcommand {
 
   ExitCode print_table() {
     const CsvTable table = CsvTable::parse(read_text_file(table_, LargestTable), table_);
-    const auto systems = calibrate::read_measured_systems((data_folder() / "score" / "collectives.yaml").string());
+    const auto systems =
+        calibrate::read_measured_systems((data_folder() / "score" / "collectives.yaml").string());
     MeasuredTable measured = rows_of_table(table, systems);
     const FittedTo fitted = uncalibrated_ ? FittedTo::Others : FittedTo::Itself;
     {
@@ -282,8 +321,10 @@ class SimulateCollective : public Subcommand {
     for (const std::string& system : systems_of(measured.rows))
       print_errors(system, error_of(measured.rows, system, true), error_of(measured.rows, system, false));
     print_errors("all", error_of(measured.rows, "", true), error_of(measured.rows, "", false));
-    const auto unheld = std::ranges::count_if(measured.rows, [](const MeasuredRow& row) { return !row.predicted; });
-    if (unheld > 0) measured.left_out.push_back(fmt::format("{} rows: their topology cannot hold the ranks", unheld));
+    const auto unheld =
+        std::ranges::count_if(measured.rows, [](const MeasuredRow& row) { return !row.predicted; });
+    if (unheld > 0)
+      measured.left_out.push_back(fmt::format("{} rows: their topology cannot hold the ranks", unheld));
     for (const std::string& line : measured.left_out) fmt::print("# left out: {}\n", line);
     return Done;
   }
@@ -294,28 +335,33 @@ class SimulateCollective : public Subcommand {
     return {names.begin(), names.end()};
   }
 
-  static void print_errors(const std::string& system, const MeasuredError& large, const MeasuredError& small) {
+  static void print_errors(const std::string& system, const MeasuredError& large,
+                           const MeasuredError& small) {
     const auto text = [](const MeasuredError& error) {
       return error.rows == 0 ? std::string("           no rows")
-                             : fmt::format("{:>5} rows {:>6.1f} % ({:+.1f} %)", error.rows, 100 * error.mean, 100 * error.signed_mean);
+                             : fmt::format("{:>5} rows {:>6.1f} % ({:+.1f} %)", error.rows, 100 * error.mean,
+                                           100 * error.signed_mean);
     };
-    fmt::print("# {:<16} mean |error| (mean error)  from 1 MiB {}   below {}\n", system, text(large), text(small));
+    fmt::print("# {:<16} mean |error| (mean error)  from 1 MiB {}   below {}\n", system, text(large),
+               text(small));
   }
 
   ExitCode print_json(const std::vector<MeasuredRow>& rows, const std::vector<std::string>& left_out) const {
-    Json object{{"schema", Schema}, {"version", build::Version}, {"systems", Json::array()}, {"rows", Json::array()}};
+    Json object{
+        {"schema", Schema}, {"version", build::Version}, {"systems", Json::array()}, {"rows", Json::array()}};
     for (const std::string& system : systems_of(rows)) {
       Json one{{"system", system}};
       for (const bool large : {true, false}) {
         const MeasuredError error = error_of(rows, system, large);
-        one[large ? "from_1_mib" : "below_1_mib"] = {
-            {"rows", error.rows}, {"mean_absolute_error", error.mean}, {"mean_signed_error", error.signed_mean}};
+        one[large ? "from_1_mib" : "below_1_mib"] = {{"rows", error.rows},
+                                                     {"mean_absolute_error", error.mean},
+                                                     {"mean_signed_error", error.signed_mean}};
       }
       object["systems"].push_back(std::move(one));
     }
     for (const MeasuredRow& row : rows) {
-      Json one{{"system", row.system}, {"op", calibrate::name_of(row.op)}, {"ranks", row.ranks}, {"nodes", row.nodes},
-               {"size_bytes", row.size.si()}, {"measured_s", row.measured.si()}};
+      Json one{{"system", row.system}, {"op", calibrate::name_of(row.op)}, {"ranks", row.ranks},
+               {"nodes", row.nodes},   {"size_bytes", row.size.si()},      {"measured_s", row.measured.si()}};
       one["predicted_s"] = row.predicted ? Json(row.predicted->si()) : Json(nullptr);
       one["algorithm"] = row.method;
       object["rows"].push_back(std::move(one));
@@ -336,6 +382,8 @@ class SimulateCollective : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_collective() { return std::make_unique<SimulateCollective>(); }
+std::unique_ptr<Subcommand> make_collective() {
+  return std::make_unique<SimulateCollective>();
+}
 
 }  // namespace syncline

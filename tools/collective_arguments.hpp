@@ -22,7 +22,7 @@ namespace syncline {
 /// The ranks in groups of `size`, whose members stand `stride` places apart in the list: blocks of size · stride ranks, in
 /// each `stride` groups.
 /// @throws InputError when that does not divide them
-[[nodiscard]] std::vector<std::vector<AcceleratorId>> split_ranks(const std::vector<AcceleratorId>& ranks, std::size_t size,
-                                                                  std::size_t stride);
+[[nodiscard]] std::vector<std::vector<AcceleratorId>> split_ranks(const std::vector<AcceleratorId>& ranks,
+                                                                  std::size_t size, std::size_t stride);
 
 }  // namespace syncline

@@ -78,15 +78,25 @@ std::vector<MeasuredRow> rows_of_log(const calibrate::NcclLog& log, const std::s
     if (!calibrate::collective_of(run.op) || run.ranks < 2) continue;
     for (const calibrate::NcclRow& row : run.rows)
       if (row.size > Bytes(0) && row.out_of_place.time > Seconds(0))
-        rows.push_back({topology, run.op, run.ranks, std::max(1, run.nodes), row.size, row.out_of_place.time, {}, {}, {}});
+        rows.push_back({topology,
+                        run.op,
+                        run.ranks,
+                        std::max(1, run.nodes),
+                        row.size,
+                        row.out_of_place.time,
+                        {},
+                        {},
+                        {}});
   }
-  if (rows.empty()) throw InputError({{log.file, 0, 0, ""}, "holds no row of a collective among two ranks or more"});
+  if (rows.empty())
+    throw InputError({{log.file, 0, 0, ""}, "holds no row of a collective among two ranks or more"});
   return rows;
 }
 
 MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::MeasuredSystem>& systems) {
   for (const std::string_view column : {"op", "gpu", "ranks", "nodes", "size_bytes", "time_us"})
-    if (!table.has(column)) throw InputError({{table.name(), 1, 0, ""}, fmt::format("there is no column {}", column)});
+    if (!table.has(column))
+      throw InputError({{table.name(), 1, 0, ""}, fmt::format("there is no column {}", column)});
   MeasuredTable found;
   std::map<std::string, int> left_out;
   for (std::size_t r = 0; r < table.size(); ++r) {
@@ -97,18 +107,26 @@ MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::
     const calibrate::NcclOp op = calibrate::nccl_op(table.at(r, "op"));
     const calibrate::MeasuredSystem* system = calibrate::system_of(systems, table, r);
     const bool one_node = table.at(r, "nodes").empty();
-    MeasuredRow row{system == nullptr ? "" : system->topology, op, static_cast<int>(number(table, r, "ranks")),
-                    one_node ? 1 : static_cast<int>(number(table, r, "nodes")), Bytes(number(table, r, "size_bytes")),
-                    Seconds(number(table, r, "time_us") * 1e-6), {}, {},
+    MeasuredRow row{system == nullptr ? "" : system->topology,
+                    op,
+                    static_cast<int>(number(table, r, "ranks")),
+                    one_node ? 1 : static_cast<int>(number(table, r, "nodes")),
+                    Bytes(number(table, r, "size_bytes")),
+                    Seconds(number(table, r, "time_us") * 1e-6),
+                    {},
+                    {},
                     system == nullptr ? calibrate::Packing::AsMeasured : system->packing};
     if (system == nullptr || !system->leave_out.empty())
-      ++left_out[fmt::format("{}: {}", table.at(r, "gpu"), system == nullptr ? "no topology of the catalogue" : system->leave_out)];
-    else if (!calibrate::collective_of(op) || row.ranks < 2 || row.size <= Bytes(0) || row.measured <= Seconds(0))
+      ++left_out[fmt::format("{}: {}", table.at(r, "gpu"),
+                             system == nullptr ? "no topology of the catalogue" : system->leave_out)];
+    else if (!calibrate::collective_of(op) || row.ranks < 2 || row.size <= Bytes(0) ||
+             row.measured <= Seconds(0))
       ++left_out["no collective among two ranks or more"];
     else
       found.rows.push_back(std::move(row));
   }
-  for (const auto& [why, rows] : left_out) found.left_out.push_back(fmt::format("{} row{}: {}", rows, rows == 1 ? "" : "s", why));
+  for (const auto& [why, rows] : left_out)
+    found.left_out.push_back(fmt::format("{} row{}: {}", rows, rows == 1 ? "" : "s", why));
   return found;
 }
 
@@ -116,7 +134,8 @@ void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overri
              const RunOptions& options) {
   Systems systems = load_systems(rows, overrides);
   if (fitted == FittedTo::Others) {
-    if (systems.size() < 2) refuse("--uncalibrated", "the rows are of one system, so there are no others to go by");
+    if (systems.size() < 2)
+      refuse("--uncalibrated", "the rows are of one system, so there are no others to go by");
     systems = fitted_to_others(systems);
   }
   std::map<std::tuple<std::string, calibrate::NcclOp, int, int>, std::vector<MeasuredRow*>> shapes;
@@ -127,7 +146,8 @@ void predict(std::vector<MeasuredRow>& rows, const std::vector<Override>& overri
 MeasuredError error_of(const std::vector<MeasuredRow>& rows, const std::string& system, bool large) {
   MeasuredError error;
   for (const MeasuredRow& row : rows) {
-    if (!row.predicted || (!system.empty() && row.system != system) || (row.size >= LargeMessage) != large) continue;
+    if (!row.predicted || (!system.empty() && row.system != system) || (row.size >= LargeMessage) != large)
+      continue;
     const double off = *row.predicted / row.measured - 1;
     ++error.rows;
     error.mean += std::abs(off);

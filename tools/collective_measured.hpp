@@ -13,7 +13,7 @@
 namespace syncline {
 
 struct MeasuredRow {
-  std::string system;    // topology
+  std::string system;  // topology
   calibrate::NcclOp op = calibrate::NcclOp::AllReduce;
   int ranks = 0, nodes = 1;
   Bytes size;
@@ -25,14 +25,17 @@ struct MeasuredRow {
 
 /// The out-of-place times of a log.
 /// @throws InputError when a run is of a single rank, or none holds rows that can be compared
-[[nodiscard]] std::vector<MeasuredRow> rows_of_log(const calibrate::NcclLog& log, const std::string& topology);
+[[nodiscard]] std::vector<MeasuredRow> rows_of_log(const calibrate::NcclLog& log,
+                                                   const std::string& topology);
 
 struct MeasuredTable {
   std::vector<MeasuredRow> rows;
-  std::vector<std::string> left_out;  // "31 rows: L40S, PCIe 4.0: no topology of the catalogue", each kind once
+  std::vector<std::string>
+      left_out;  // "31 rows: L40S, PCIe 4.0: no topology of the catalogue", each kind once
 };
 /// @throws InputError when the table lacks a column
-[[nodiscard]] MeasuredTable rows_of_table(const CsvTable& table, const std::vector<calibrate::MeasuredSystem>& systems);
+[[nodiscard]] MeasuredTable rows_of_table(const CsvTable& table,
+                                          const std::vector<calibrate::MeasuredSystem>& systems);
 
 /// Whose measurements a system's figures are fitted to: its own, or those of all other systems of the rows, as if it had
 /// never been measured (calibrate::never_measured).
@@ -49,6 +52,7 @@ struct MeasuredError {
   double mean = 0, signed_mean = 0;
 };
 constexpr Bytes LargeMessage{1048576.0};  // where bandwidth begins to count
-[[nodiscard]] MeasuredError error_of(const std::vector<MeasuredRow>& rows, const std::string& system, bool large);
+[[nodiscard]] MeasuredError error_of(const std::vector<MeasuredRow>& rows, const std::string& system,
+                                     bool large);
 
 }  // namespace syncline

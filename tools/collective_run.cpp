@@ -32,7 +32,8 @@ OpIndex add(Role& role, OpBody body, StreamId stream, std::vector<OpIndex> after
 }
 
 /// Op `index` of every role, from its first transfer's beginning to its end.
-Seconds longest(const RunResult& result, const std::vector<std::uint32_t>& first_op, OpIndex index, OpIndex last) {
+Seconds longest(const RunResult& result, const std::vector<std::uint32_t>& first_op, OpIndex index,
+                OpIndex last) {
   Seconds time;
   const auto in = [&](const Span& span) {
     const auto role = std::ranges::upper_bound(first_op, span.op) - first_op.begin() - 1;
@@ -45,10 +46,12 @@ Seconds longest(const RunResult& result, const std::vector<std::uint32_t>& first
 }
 
 /// Of a byte of S in all groups.
-std::vector<LinkUse> loads_of_byte(const Topology& topology, const CollectiveQuestion& question, Algorithm algorithm) {
+std::vector<LinkUse> loads_of_byte(const Topology& topology, const CollectiveQuestion& question,
+                                   Algorithm algorithm) {
   BundleSum sum(topology.links().size()), all(topology.links().size());
   for (const std::vector<AcceleratorId>& members : question.groups)
-    all.add(link_uses(plan_collective(question.kind, algorithm, Bytes(1), shape_of(members, topology)), members, topology, sum));
+    all.add(link_uses(plan_collective(question.kind, algorithm, Bytes(1), shape_of(members, topology)),
+                      members, topology, sum));
   return all.take();
 }
 
@@ -60,7 +63,8 @@ std::vector<LinkUse> scaled(std::vector<LinkUse> uses, double factor) {
 }  // namespace
 
 std::string method_of(const CollectiveRow& row) {
-  return row.protocol.empty() ? std::string(name_of(row.algorithm)) : fmt::format("{} {}", name_of(row.algorithm), row.protocol);
+  return row.protocol.empty() ? std::string(name_of(row.algorithm))
+                              : fmt::format("{} {}", name_of(row.algorithm), row.protocol);
 }
 
 double share_of(const LinkUse& load, const CollectiveRow& row, const Topology& topology) {
@@ -69,7 +73,9 @@ double share_of(const LinkUse& load, const CollectiveRow& row, const Topology& t
 }
 
 const LinkUse* busiest_link(const CollectiveRow& row, const Topology& topology) {
-  const auto pace = [&](const LinkUse& load) { return load.coefficient / topology.link(load.link).bandwidth.si(); };
+  const auto pace = [&](const LinkUse& load) {
+    return load.coefficient / topology.link(load.link).bandwidth.si();
+  };
   const auto busiest = std::ranges::max_element(row.loads, {}, pace);
   return busiest == row.loads.end() ? nullptr : &*busiest;
 }
@@ -91,11 +97,13 @@ std::vector<CollectiveRow> run_collectives(const Topology& topology, const Colle
   std::vector<OpIndex> ops, last;
   for (const Bytes size : question.sizes) {
     ops.push_back(add(schedule.roles.front(),
-                      Collective{question.kind, FamilyId(0), question.algorithm, size, question.chunks}, StreamId(0), last));
+                      Collective{question.kind, FamilyId(0), question.algorithm, size, question.chunks},
+                      StreamId(0), last));
     last = {ops.back()};
     // So that no group is ahead of the others.
     if (groups.size() > 1 && ops.size() < question.sizes.size())
-      last = {add(schedule.roles.front(), Collective{CollectiveKind::Shift, FamilyId(1), Algorithm::Ring, Bytes(1)}, StreamId(0),
+      last = {add(schedule.roles.front(),
+                  Collective{CollectiveKind::Shift, FamilyId(1), Algorithm::Ring, Bytes(1)}, StreamId(0),
                   last)};
   }
   const RunResult result =
@@ -112,19 +120,22 @@ std::vector<CollectiveRow> run_collectives(const Topology& topology, const Colle
       row.algorithm = choice.algorithm;
       row.protocol = choice.protocol;
     }
-    if (ops.size() == 1 && row.protocol.empty()) {  // what was carried is known: no way needs to be followed again
+    if (ops.size() == 1 &&
+        row.protocol.empty()) {  // what was carried is known: no way needs to be followed again
       for (const LinkLoad& load : result.links)
         if (load.carried > Bytes(0)) row.loads.push_back({load.link, load.carried.si()});
       continue;
     }
     const auto [known, added] = loads.try_emplace(row.algorithm);
-    if (added && row.algorithm != Algorithm::Auto) known->second = loads_of_byte(topology, question, row.algorithm);
+    if (added && row.algorithm != Algorithm::Auto)
+      known->second = loads_of_byte(topology, question, row.algorithm);
     row.loads = scaled(known->second, row.size.si());
   }
   return rows;
 }
 
-std::vector<CollectiveRow> run_send_receive(const Topology& topology, const std::vector<AcceleratorId>& members,
+std::vector<CollectiveRow> run_send_receive(const Topology& topology,
+                                            const std::vector<AcceleratorId>& members,
                                             const std::vector<Bytes>& sizes, const RunOptions& options) {
   const std::size_t n = members.size();
   Schedule schedule = empty_schedule(n);
@@ -140,8 +151,10 @@ std::vector<CollectiveRow> run_send_receive(const Topology& topology, const std:
     first_op.push_back(static_cast<std::uint32_t>(r * 3 * sizes.size()));
     for (const Bytes size : sizes) {
       const OpIndex send = add(schedule.roles[r], Send{{-1, next}, size, 0, false}, StreamId(0), last);
-      const OpIndex receive = add(schedule.roles[r], Receive{{-1, previous}, size, 0, false}, StreamId(1), last);
-      last = {add(schedule.roles[r], Collective{CollectiveKind::Shift, FamilyId(0), Algorithm::Ring, Bytes(1)}, StreamId(0),
+      const OpIndex receive =
+          add(schedule.roles[r], Receive{{-1, previous}, size, 0, false}, StreamId(1), last);
+      last = {add(schedule.roles[r],
+                  Collective{CollectiveKind::Shift, FamilyId(0), Algorithm::Ring, Bytes(1)}, StreamId(0),
                   {send, receive})};
       if (r == 0) ops.emplace_back(send, receive);
     }
@@ -149,7 +162,8 @@ std::vector<CollectiveRow> run_send_receive(const Topology& topology, const std:
     topology.router().load(members[r], members[static_cast<std::size_t>(next)], way);
     sum.add(way);
   }
-  const RunResult result = make_simgrid_backend()->run(schedule, {topology, ideal_device(), members}, options);
+  const RunResult result =
+      make_simgrid_backend()->run(schedule, {topology, ideal_device(), members}, options);
   const std::vector<LinkUse> of_byte = sum.take();
   std::vector<CollectiveRow> rows;
   for (std::size_t i = 0; i < sizes.size(); ++i)

@@ -16,10 +16,13 @@ namespace {
 std::string price_text(const std::optional<Price>& price) {
   if (!price) return "unknown";
   if (price->low == price->high) return money_text(price->typical);
-  return fmt::format("{} ({} to {})", money_text(price->typical), money_text(price->low), money_text(price->high));
+  return fmt::format("{} ({} to {})", money_text(price->typical), money_text(price->low),
+                     money_text(price->high));
 }
 
-std::string power_text(const std::optional<Watts>& power) { return power ? to_text(*power) : "unknown"; }
+std::string power_text(const std::optional<Watts>& power) {
+  return power ? to_text(*power) : "unknown";
+}
 
 }  // namespace
 
@@ -36,8 +39,10 @@ std::string cost_table(const NetworkCost& cost) {
   std::vector<std::vector<std::string>> rows;
   std::string sources, last;
   for (const CostLine& line : cost.lines) {
-    rows.push_back({fmt::format("{} ×", line.count), line.part, price_text(line.price), power_text(line.power)});
-    if (line.source != last) sources += fmt::format("  {}: {}\n", line.part, line.source);  // not again for each level
+    rows.push_back(
+        {fmt::format("{} ×", line.count), line.part, price_text(line.price), power_text(line.power)});
+    if (line.source != last)
+      sources += fmt::format("  {}: {}\n", line.part, line.source);  // not again for each level
     last = line.source;
   }
   rows.push_back({"", "in all", price_text(cost.price), power_text(cost.power)});

@@ -111,9 +111,10 @@ class Run : public Subcommand {
     app.add_option("--detail", detail_,
                    "How closely collectives are simulated (default: the scenario's run.detail)")
         ->check(CLI::IsMember({"full", "aggregate"}));
-    app.add_flag("--fold", fold_,
-                 "Simulate one rank of each role for all of them: the same figures where they stand alike on the "
-                 "fabric");
+    app.add_flag(
+        "--fold", fold_,
+        "Simulate one rank of each role for all of them: the same figures where they stand alike on the "
+        "fabric");
     app.add_option("--network", network_, "Network model: ours, or SimGrid's own as reference")
         ->capture_default_str()
         ->check(CLI::IsMember({"fluid", "native"}));

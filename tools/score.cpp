@@ -39,7 +39,9 @@ constexpr std::array<std::string_view, 2> RuleFiles{"rules.yaml", "systems.yaml"
 // What a table of training runs has. Others in a folder of tables are passed over.
 constexpr std::array<std::string_view, 4> TrainingColumns{"id", "layers", "gpu", "n_gpus"};
 
-CsvTable read_table(const std::string& file) { return CsvTable::parse(read_text_file(file, LargestTable), file); }
+CsvTable read_table(const std::string& file) {
+  return CsvTable::parse(read_text_file(file, LargestTable), file);
+}
 
 bool is_training_table(const CsvTable& table) {
   return std::ranges::all_of(TrainingColumns, [&](std::string_view column) { return table.has(column); });
@@ -115,19 +117,25 @@ class ScoreCommand : public Subcommand {
 
   void add_options(CLI::App& app) override {
     app.add_option("--table", tables_, "A table of training runs; repeatable")->type_name("FILE.csv");
-    app.add_option("--data", data_, "Folder with tables, or with folders published and measured (default: ../shared/data "
-                                    "beside the program's data, if there is one)")
+    app.add_option("--data", data_,
+                   "Folder with tables, or with folders published and measured (default: ../shared/data "
+                   "beside the program's data, if there is one)")
         ->type_name("DIR");
-    app.add_option("--rules", rules_, "Folder with rules.yaml and systems.yaml (default: score)")->type_name("DIR");
+    app.add_option("--rules", rules_, "Folder with rules.yaml and systems.yaml (default: score)")
+        ->type_name("DIR");
     CLI::Option* row = app.add_option("--row", row_, "Only the row with this id")->type_name("ID");
-    app.add_option("--match", match_, "Only rows whose table, id, source or accelerator matches")->type_name("REGEX");
-    app.add_flag("--scenario", scenario_, "Print the row as a scenario for `syncline run`, assumptions as comments")
+    app.add_option("--match", match_, "Only rows whose table, id, source or accelerator matches")
+        ->type_name("REGEX");
+    app.add_flag("--scenario", scenario_,
+                 "Print the row as a scenario for `syncline run`, assumptions as comments")
         ->needs(row);
     app.add_option("--csv", csv_, "Write all rows; each is there as soon as it is done")->type_name("FILE");
     app.add_flag("--json", json_, "Print one JSON object instead of the tables");
     app.add_flag("--groups", text_.groups, "Tables by source, accelerator, model family and precision too");
-    app.add_option("--worst", text_.worst, "Rows shown of each table, the farthest off")->capture_default_str();
-    app.add_option("--jobs", jobs_, "Processes (default: as many as there are processors)")->check(CLI::Range(1, 1024));
+    app.add_option("--worst", text_.worst, "Rows shown of each table, the farthest off")
+        ->capture_default_str();
+    app.add_option("--jobs", jobs_, "Processes (default: as many as there are processors)")
+        ->check(CLI::Range(1, 1024));
     app.add_option("--time-limit", limit_, "Processor time a row in seconds; above it the row is too large")
         ->capture_default_str()
         ->check(CLI::Range(1, 100000));
@@ -149,11 +157,13 @@ class ScoreCommand : public Subcommand {
  private:
   std::vector<std::string> table_files() const {
     if (!tables_.empty()) return tables_;
-    const fs::path folder = !data_.empty() ? fs::path(data_) : data_folder().parent_path() / "shared" / "data";
+    const fs::path folder =
+        !data_.empty() ? fs::path(data_) : data_folder().parent_path() / "shared" / "data";
     if (!fs::is_directory(folder))
-      refuse("--data", fmt::format("there is no folder {}; name a folder of tables with --data DIR, or a table with "
-                                   "--table FILE.csv",
-                                   folder.lexically_normal().string()));
+      refuse("--data",
+             fmt::format("there is no folder {}; name a folder of tables with --data DIR, or a table with "
+                         "--table FILE.csv",
+                         folder.lexically_normal().string()));
     return tables_in(folder);
   }
 
@@ -164,7 +174,9 @@ class ScoreCommand : public Subcommand {
     for (const std::string& file : table_files()) {
       const CsvTable table = read_table(file);
       if (!is_training_table(table)) {
-        if (named) refuse(file, fmt::format("is no table of training runs; its columns must have {}", fmt::join(TrainingColumns, ", ")));
+        if (named)
+          refuse(file, fmt::format("is no table of training runs; its columns must have {}",
+                                   fmt::join(TrainingColumns, ", ")));
         continue;
       }
       const std::vector<TrainingRow> rows = score::read_training_rows(table);
@@ -184,7 +196,8 @@ class ScoreCommand : public Subcommand {
     if (match_.empty()) return true;
     try {
       const std::regex pattern(match_, std::regex::icase);
-      const std::string text = fmt::format("{} {} {} {}", row.table(), row.id(), row.text("source"), row.text("gpu"));
+      const std::string text =
+          fmt::format("{} {} {} {}", row.table(), row.id(), row.text("source"), row.text("gpu"));
       return std::regex_search(text, pattern);
     } catch (const std::regex_error& error) {
       refuse("--match", fmt::format("\"{}\" is no regular expression: {}", match_, error.what()));
@@ -193,7 +206,8 @@ class ScoreCommand : public Subcommand {
 
   static ExitCode print_scenario(const TrainingRow& row, const std::vector<Rule>& rules) {
     const score::RowScenario scenario = score::scenario_of(row, rules);
-    if (!scenario.refusal.empty()) refuse(fmt::format("row {}", row.id()), "is not predicted: " + scenario.refusal);
+    if (!scenario.refusal.empty())
+      refuse(fmt::format("row {}", row.id()), "is not predicted: " + scenario.refusal);
     fmt::print("{}", scenario.text);
     return Done;
   }
@@ -209,7 +223,8 @@ class ScoreCommand : public Subcommand {
       bar.step();
     };
     WorkerOptions options;
-    options.processes = jobs_ > 0 ? jobs_ : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.processes =
+        jobs_ > 0 ? jobs_ : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     options.limit = std::chrono::seconds(limit_);
     work_through(rows.size(), options,
                  {[&](std::size_t item) { return score::row_line(predict_row(rows[item], rules)); },
@@ -234,6 +249,8 @@ class ScoreCommand : public Subcommand {
 
 }  // namespace
 
-std::unique_ptr<Subcommand> make_score() { return std::make_unique<ScoreCommand>(); }
+std::unique_ptr<Subcommand> make_score() {
+  return std::make_unique<ScoreCommand>();
+}
 
 }  // namespace syncline

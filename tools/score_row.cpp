@@ -37,7 +37,8 @@ RowResult described(const RowScenario& scenario) {
   result.family = score::family_of(row.text("model"));
   const std::string& experts = row.text("experts");
   result.dense = (experts.empty() || experts == "0") && score::has_measured_time(row);
-  result.job = joined(row, {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "gpu", "n_gpus", "gbs"});
+  result.job =
+      joined(row, {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "gpu", "n_gpus", "gbs"});
   result.plan = scenario.plan + joined(row, {"precision", "recompute", "schedule", "fsdp", "zero_stage"});
   result.memory_run = row.text("memory_run");
   result.measured_memory_bytes = row.number("memory_bytes");
@@ -48,7 +49,8 @@ RowResult described(const RowScenario& scenario) {
 
 std::string first_line(const InputError& error) {
   std::string text;
-  for (const Diagnostic& diagnostic : error.diagnostics()) text += (text.empty() ? "" : "; ") + diagnostic.message;
+  for (const Diagnostic& diagnostic : error.diagnostics())
+    text += (text.empty() ? "" : "; ") + diagnostic.message;
   return text;
 }
 
@@ -74,7 +76,8 @@ void simulate(const RowScenario& row, RowResult& result) {
   result.measured_s = measured->step.si();
   result.measured_from = measured->from;
   const Schedule schedule = make_schedule(scenario);
-  const Cluster cluster{build_topology(scenario.topology), scenario.device, placement_in_order(schedule.world_size())};
+  const Cluster cluster{build_topology(scenario.topology), scenario.device,
+                        placement_in_order(schedule.world_size())};
   RunOptions options;
   options.fold = scenario.fold;
   const RunResult run = make_simgrid_backend()->run(schedule, cluster, options);
@@ -104,8 +107,8 @@ RowResult predict_row(const TrainingRow& row, const std::vector<score::Rule>& ru
   return result;
 }
 
-RowResult refused_row(const TrainingRow& row, const std::vector<score::Rule>& rules, const std::string& reason,
-                      bool our_bug) {
+RowResult refused_row(const TrainingRow& row, const std::vector<score::Rule>& rules,
+                      const std::string& reason, bool our_bug) {
   RowResult result = described(score::scenario_of(row, rules));
   result.refusal = reason;
   result.our_bug = our_bug;

@@ -37,7 +37,8 @@ RunSummary simulate(const Question& question, bool timeline, bool prices) {
 sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario, std::size_t point) {
   try {
     const Question question = question_of(scenario.scenario(sweep::settings_of(sweep, point)));
-    const bool timeline = sweep::needs(sweep, MetricOf::Spans), prices = sweep::needs(sweep, MetricOf::NetworkParts);
+    const bool timeline = sweep::needs(sweep, MetricOf::Spans),
+               prices = sweep::needs(sweep, MetricOf::NetworkParts);
     return sweep::row_of_run(sweep, point, simulate(question, timeline, prices));
   } catch (const InputError& error) {
     return sweep::failed_row(sweep, point, sweep::in_one_line(error));

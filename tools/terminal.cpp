@@ -27,7 +27,9 @@ constexpr std::chrono::seconds PatienceOfPeople{1};
 constexpr std::chrono::milliseconds BetweenLines{200};
 constexpr const char* ClearLine = "\r\x1b[K";
 
-bool errors_are_seen() { return isatty(STDERR_FILENO) != 0 && environment("TERM") != "dumb"; }
+bool errors_are_seen() {
+  return isatty(STDERR_FILENO) != 0 && environment("TERM") != "dumb";
+}
 
 }  // namespace
 
@@ -42,9 +44,7 @@ Terminal standard_output() {
   return terminal;
 }
 
-ProgressLine::ProgressLine()
-    : terminal_(errors_are_seen()),
-      next_(Clock::now() + PatienceOfPeople) {}
+ProgressLine::ProgressLine() : terminal_(errors_are_seen()), next_(Clock::now() + PatienceOfPeople) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fputs(ClearLine, stderr);
@@ -96,8 +96,9 @@ void ProgressBar::step() {
   const std::string full(Width * done_ / count_, '#');
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const double rate = static_cast<double>(done_) / seconds;
-  const std::string line = fmt::format("{}[{:<{}}] {}/{} {}, {:.1f}/s, {:.0f} s left", ClearLine, full, Width, done_, count_,
-                                       items_, rate, static_cast<double>(count_ - done_) / rate);
+  const std::string line =
+      fmt::format("{}[{:<{}}] {}/{} {}, {:.1f}/s, {:.0f} s left", ClearLine, full, Width, done_, count_,
+                  items_, rate, static_cast<double>(count_ - done_) / rate);
   std::fputs(line.c_str(), stderr);
 }
 

@@ -43,12 +43,13 @@ struct ScaleOutText {
                        text_of(tree.link));
   }
   std::string operator()(const TorusSpec& torus) const {
-    return fmt::format("{}torus {}; {}", torus.twist.empty() ? "" : "twisted ", shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")),
-                       text_of(torus.link));
+    return fmt::format("{}torus {}; {}", torus.twist.empty() ? "" : "twisted ",
+                       shape.empty() ? "" : fmt::format("{}", fmt::join(shape, " × ")), text_of(torus.link));
   }
   std::string operator()(const DragonflySpec& dragonfly) const {
-    return fmt::format("dragonfly{}, {} routers a group with {} endpoints each; {}", dragonfly.spines > 0 ? "+" : "",
-                       dragonfly.routers, dragonfly.endpoints, text_of(dragonfly.link));
+    return fmt::format("dragonfly{}, {} routers a group with {} endpoints each; {}",
+                       dragonfly.spines > 0 ? "+" : "", dragonfly.routers, dragonfly.endpoints,
+                       text_of(dragonfly.link));
   }
   std::string operator()(const AllToAllSpec& fabric) const {
     const bool ideal = fabric.kind == AllToAllSpec::Kind::IdealSwitch;
@@ -62,15 +63,15 @@ constexpr std::string_view ScaleUpWords[]{"switch", "full mesh", "torus", "PCIe 
 Rows describe(const TopologySpec& spec, const Topology& topology) {
   Rows rows{{"source", spec.source}};
   if (spec.scale_up)
-    rows.emplace_back(
-        "scale-up",
-        fmt::format("{}; {}", ScaleUpWords[static_cast<std::size_t>(spec.scale_up->kind)],
-                    text_of(spec.scale_up->link)));
+    rows.emplace_back("scale-up",
+                      fmt::format("{}; {}", ScaleUpWords[static_cast<std::size_t>(spec.scale_up->kind)],
+                                  text_of(spec.scale_up->link)));
   if (spec.nic)
     rows.emplace_back("NICs",
                       fmt::format("{} a node; host bus {}", spec.nic->per_node, text_of(spec.nic->host_bus)));
   if (spec.graph)
-    rows.emplace_back("graph", fmt::format("{} vertices, {} edges", spec.graph->vertices.size(), spec.graph->edges.size()));
+    rows.emplace_back(
+        "graph", fmt::format("{} vertices, {} edges", spec.graph->vertices.size(), spec.graph->edges.size()));
   else
     rows.emplace_back("scale-out", std::visit(ScaleOutText{topology.shape().torus}, spec.scale_out));
   rows.emplace_back("routing", topology.router().description());
@@ -78,15 +79,17 @@ Rows describe(const TopologySpec& spec, const Topology& topology) {
 }
 
 Rows describe(const Measures& measures) {
-  Rows rows{{"accelerators", fmt::format("{} in {} node{}", measures.accelerators, measures.nodes,
-                                         measures.nodes == 1 ? "" : "s")},
-            {"parts", fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches,
-                                  measures.cables)},
-            {"diameter", fmt::format("{} links, {} (shortest paths; routes may be longer)", measures.diameter,
-                                         to_text(measures.largest_latency))},
-            {"paths", fmt::format("{:.6g} of fewest links between the farthest accelerators", measures.path_diversity)},
-            {"bisection", to_text(measures.bisection) + " one way"},
-            {"injection", to_text(measures.injection) + " out of an accelerator"}};
+  Rows rows{
+      {"accelerators",
+       fmt::format("{} in {} node{}", measures.accelerators, measures.nodes, measures.nodes == 1 ? "" : "s")},
+      {"parts",
+       fmt::format("{} NICs, {} switches, {} cables", measures.nics, measures.switches, measures.cables)},
+      {"diameter", fmt::format("{} links, {} (shortest paths; routes may be longer)", measures.diameter,
+                               to_text(measures.largest_latency))},
+      {"paths",
+       fmt::format("{:.6g} of fewest links between the farthest accelerators", measures.path_diversity)},
+      {"bisection", to_text(measures.bisection) + " one way"},
+      {"injection", to_text(measures.injection) + " out of an accelerator"}};
   for (const Oversubscription& level : measures.oversubscription)
     rows.emplace_back(fmt::format("level {}", level.level),
                       fmt::format("oversubscription {:.4g}:1", level.ratio));
@@ -96,8 +99,10 @@ Rows describe(const Measures& measures) {
 Rows describe(const Parts& parts) {
   Rows rows;
   for (const Parts::Switches& switches : parts.switches)
-    rows.emplace_back("switches", fmt::format("{} x {} ports, {}{}", switches.count, switches.ports, word_of(switches.network),
-                                              switches.level > 0 ? fmt::format(", level {}", switches.level) : ""));
+    rows.emplace_back(
+        "switches",
+        fmt::format("{} x {} ports, {}{}", switches.count, switches.ports, word_of(switches.network),
+                    switches.level > 0 ? fmt::format(", level {}", switches.level) : ""));
   for (const Parts::Cables& cables : parts.cables)
     rows.emplace_back("cables", fmt::format("{} x {}, {} to {}, {}", cables.count, to_text(cables.bandwidth),
                                             word_of(cables.from), word_of(cables.to), word_of(cables.kind)));
@@ -110,22 +115,36 @@ nlohmann::ordered_json json_of(const TopologySpec& spec, const Topology& topolog
   using Json = nlohmann::ordered_json;
   const Measures measures = measure(topology);
   const Parts parts = parts_of(topology);
-  Json json{{"schema", Schema}, {"version", build::Version}, {"topology", spec.name}, {"source", spec.source},
-            {"accelerators", measures.accelerators}, {"nodes", measures.nodes}, {"nics", measures.nics},
-            {"switches", measures.switches}, {"cables", measures.cables},
+  Json json{{"schema", Schema},
+            {"version", build::Version},
+            {"topology", spec.name},
+            {"source", spec.source},
+            {"accelerators", measures.accelerators},
+            {"nodes", measures.nodes},
+            {"nics", measures.nics},
+            {"switches", measures.switches},
+            {"cables", measures.cables},
             {"routing", topology.router().description()},
-            {"diameter_links", measures.diameter}, {"largest_latency_s", measures.largest_latency.si()},
-            {"path_diversity", measures.path_diversity}, {"bisection_bytes_per_s", measures.bisection.si()},
-            {"injection_bytes_per_s", measures.injection.si()}, {"oversubscription", Json::array()},
+            {"diameter_links", measures.diameter},
+            {"largest_latency_s", measures.largest_latency.si()},
+            {"path_diversity", measures.path_diversity},
+            {"bisection_bytes_per_s", measures.bisection.si()},
+            {"injection_bytes_per_s", measures.injection.si()},
+            {"oversubscription", Json::array()},
             {"parts", {{"switches", Json::array()}, {"cables", Json::array()}}}};
   for (const Oversubscription& level : measures.oversubscription)
     json["oversubscription"].push_back({{"level", level.level}, {"ratio", level.ratio}});
   for (const Parts::Switches& switches : parts.switches)
-    json["parts"]["switches"].push_back({{"network", word_of(switches.network)}, {"level", switches.level},
-                                         {"ports", switches.ports}, {"count", switches.count}});
+    json["parts"]["switches"].push_back({{"network", word_of(switches.network)},
+                                         {"level", switches.level},
+                                         {"ports", switches.ports},
+                                         {"count", switches.count}});
   for (const Parts::Cables& cables : parts.cables)
-    json["parts"]["cables"].push_back({{"kind", word_of(cables.kind)}, {"from", word_of(cables.from)}, {"to", word_of(cables.to)},
-                                       {"bandwidth_bytes_per_s", cables.bandwidth.si()}, {"count", cables.count}});
+    json["parts"]["cables"].push_back({{"kind", word_of(cables.kind)},
+                                       {"from", word_of(cables.from)},
+                                       {"to", word_of(cables.to)},
+                                       {"bandwidth_bytes_per_s", cables.bandwidth.si()},
+                                       {"count", cables.count}});
   return json;
 }
 
@@ -172,7 +191,8 @@ class DescribeTopology : public Subcommand {
         ->type_name("NAME|FILE")
         ->excludes(list);
     add_set_option(app, assignments_, "--set accelerators=512");
-    app.add_option("--graphml", graphml_, "Write the graph as GraphML, which a topology file's name may be; - for stdout")
+    app.add_option("--graphml", graphml_,
+                   "Write the graph as GraphML, which a topology file's name may be; - for stdout")
         ->type_name("FILE");
     app.add_option("--dot", dot_, "Write it for Graphviz; - for stdout")->type_name("FILE");
     app.add_option("--simgrid-xml", platform_, "Write it as a SimGrid platform with all routes; - for stdout")
@@ -194,17 +214,20 @@ class DescribeTopology : public Subcommand {
              Format{"--graphml", graphml_, [&](std::ostream& out) { write_graphml(out, topology, routes); },
                     [&] { return lost_in_graphml(topology, routes); }},
              Format{"--dot", dot_, [&](std::ostream& out) { write_dot(out, topology); }},
-             Format{"--simgrid-xml", platform_, [&](std::ostream& out) { write_simgrid_platform(out, topology); },
+             Format{"--simgrid-xml", platform_,
+                    [&](std::ostream& out) { write_simgrid_platform(out, topology); },
                     [&] { return lost_in_platform(topology); }},
          }) {
       if (format.file.empty()) continue;
       write_to(format.file, format.write);
       written = true;
       if (const std::vector<std::string> lost = format.lost(); !lost.empty())
-        fmt::print(stderr, "{}: warning: the file does not hold {}\n", format.flag, fmt::join(lost, ", nor "));
+        fmt::print(stderr, "{}: warning: the file does not hold {}\n", format.flag,
+                   fmt::join(lost, ", nor "));
     }
     if (links_) {
-      for (std::size_t id = 0; id < topology.links().size(); ++id) fmt::print("{}\n", topology.link_name(LinkId(id)));
+      for (std::size_t id = 0; id < topology.links().size(); ++id)
+        fmt::print("{}\n", topology.link_name(LinkId(id)));
       written = true;
     }
     if (written) return Done;
@@ -218,8 +241,8 @@ class DescribeTopology : public Subcommand {
     print(describe(measure(topology)));
     print(describe(parts_of(topology)));
     if (const auto prices = default_price_list())
-      fmt::print("its network by the price list \"{}\": typical price, range, power under full traffic\n{}", prices->name,
-                 cost_table(network_cost(topology, *prices)));
+      fmt::print("its network by the price list \"{}\": typical price, range, power under full traffic\n{}",
+                 prices->name, cost_table(network_cost(topology, *prices)));
     return Done;
   }
 

@@ -18,7 +18,8 @@ namespace {
 constexpr std::uint32_t PositionBits = 20;
 constexpr std::uint32_t PositionMask = (1U << PositionBits) - 1;
 
-constexpr std::size_t MostFanOuts = 512;      // of one exchange; they cost the square of their number, and more are one action
+constexpr std::size_t MostFanOuts =
+    512;  // of one exchange; they cost the square of their number, and more are one action
 
 constexpr double LongestRehearsal = 100000;  // sends: a tenth of a second
 
@@ -113,15 +114,16 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
   for (const GroupId sibling : entry->siblings) {
     add_places(family.members(sibling), entry->places);
     if (sibling != id && entry->alike)
-      entry->alike = layout_of(accelerators_of(family.members(sibling)), paths_.topology()).like(entry->shape.layout);
+      entry->alike =
+          layout_of(accelerators_of(family.members(sibling)), paths_.topology()).like(entry->shape.layout);
   }
   return *entry;
 }
 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
-  const auto [known, added] =
-      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks});
+  const auto [known, added] = group.parts.try_emplace(
+      {collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks});
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
@@ -200,17 +202,19 @@ CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collectiv
     if (const std::optional<std::string> why = refusal_of(collective.kind, asked, group.shape.layout))
       throw std::invalid_argument(*why);
   if (goes_in_rounds(collective.kind, asked) && !group.alike)
-    throw std::invalid_argument(fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
-                                            "cluster, and {} goes by that",
-                                            name_of(asked)));
+    throw std::invalid_argument(
+        fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
+                    "cluster, and {} goes by that",
+                    name_of(asked)));
   if (const CollectiveFigures* figures = paths_.topology().collectives()) {
     const Method method = by_figures(collective, group, *figures);
     if (method.figures != nullptr) return method;
   }
   if (asked == Algorithm::InNetwork)
-    throw std::invalid_argument(fmt::format("{} cannot go by in-network: the topology has no figures of it under "
-                                            "\"collectives\"",
-                                            name_of(collective.kind)));
+    throw std::invalid_argument(
+        fmt::format("{} cannot go by in-network: the topology has no figures of it under "
+                    "\"collectives\"",
+                    name_of(collective.kind)));
   return {asked == Algorithm::Auto ? by_links(collective, group) : asked, nullptr};
 }
 
@@ -226,7 +230,8 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
     const Hops hops = hops_of(collective.kind, algorithm, spread);
     for (const ProtocolFigures& protocol : protocols_of(figures, collective.kind, algorithm)) {
       const Load load = scaled(own_load(collective, algorithm, group).load, collective.bytes);
-      const Seconds time = predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
+      const Seconds time =
+          predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
       if (best.figures != nullptr && time >= least) continue;
       best = {algorithm, &protocol};
       least = time;
@@ -239,7 +244,8 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
 // tell comes last.
 Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
   const std::span<const Algorithm> all = algorithms_of(collective.kind);
-  if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift) return all.front();
+  if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift)
+    return all.front();
   std::vector<std::pair<Algorithm, Seconds>> times;
   Seconds least(std::numeric_limits<double>::infinity());
   for (const bool chains : {false, true}) {
@@ -256,7 +262,8 @@ Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group)
   SYNCLINE_CHECK(false, "no algorithm carries out a collective");
 }
 
-Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group, Seconds to_beat) {
+Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
+                                        Seconds to_beat) {
   const LinkCost& cost = cost_of(collective, algorithm, group);
   if (!cost.chains) return cost.time(collective.bytes);
   const ChainCost::Bounds bounds = cost.chains->bounds(collective.bytes);
@@ -266,7 +273,8 @@ Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm 
 }
 
 /// Plays alone, on a network of its own.
-Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm algorithm, const Group& group) const {
+Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm algorithm,
+                                         const Group& group) const {
   struct Stage : NetworkListener {
     void on_done(Token token) override {
       const Event event = Event::of(token);
@@ -287,11 +295,14 @@ Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm
   return stage.ended;
 }
 
-bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const {
+bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm,
+                                  const Group& group) const {
   const Layout& layout = group.shape.layout;
   if (algorithm == Algorithm::InNetwork || refusal_of(collective.kind, algorithm, layout)) return false;
-  const bool rooted = collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce;
-  if (book_ != nullptr && ((rooted && algorithm == Algorithm::Ring) || (goes_in_rounds(collective.kind, algorithm) && !group.alike)))
+  const bool rooted =
+      collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce;
+  if (book_ != nullptr && ((rooted && algorithm == Algorithm::Ring) ||
+                           (goes_in_rounds(collective.kind, algorithm) && !group.alike)))
     return false;  // cannot be folded
   if (algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop)
     return layout.nodes.size() > 1 && layout.nodes.front().size() > 1;
@@ -305,7 +316,8 @@ const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorith
   const auto [entry, added] = group.costs.try_emplace({collective.kind, algorithm});
   if (added) {
     const CollectivePlan plan = plan_collective(collective.kind, algorithm, Bytes(1), group.shape);
-    entry->second = link_cost(collective.kind, plan, group.shape, accelerators_of(group.members), paths_.topology(), sum_);
+    entry->second = link_cost(collective.kind, plan, group.shape, accelerators_of(group.members),
+                              paths_.topology(), sum_);
   }
   return entry->second;
 }
@@ -330,8 +342,9 @@ void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
   const Algorithm algorithm = part.method.algorithm;
   const Hops hops = hops_of(collective.kind, algorithm, {group.members.size(), group.places.nodes});
   part.latency = latency_of(figures, hops);
-  part.bytes_time = bytes_time(figures, hops, scaled(own_load(collective, algorithm, group).load, collective.bytes),
-                               node_limit_of(*paths_.topology().collectives(), collective.kind, algorithm));
+  part.bytes_time =
+      bytes_time(figures, hops, scaled(own_load(collective, algorithm, group).load, collective.bytes),
+                 node_limit_of(*paths_.topology().collectives(), collective.kind, algorithm));
   part.wire = wire_of(figures);
   const Sum<double>& between = between_nodes_of_byte(collective, part);
   part.bytes_between_nodes = collective.bytes * between.total;
@@ -377,7 +390,8 @@ const Bundle& CollectivePlayer::wire_bundle(const Collective& collective, const 
     bundle.uses = sum_.take();
   }
   for (LinkUse& use : bundle.uses)
-    use.coefficient *= topology.link(use.link).kind == LinkKind::ScaleUp ? part.wire.inside : part.wire.between;
+    use.coefficient *=
+        topology.link(use.link).kind == LinkKind::ScaleUp ? part.wire.inside : part.wire.between;
   if (book_ != nullptr) book_->enter(bundle);
   return bundle;
 }
@@ -406,7 +420,8 @@ CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& coll
     for (std::size_t r = 0; r < (*rounds.tracks)[t].size(); ++r) {
       if (r == 0) rounds.paths.emplace_back();
       RoundPath& path = rounds.paths.back().emplace_back();
-      for (const Flow& flow : (*rounds.tracks)[t][r].flows) path.largest_flow = std::max(path.largest_flow, flow.share);
+      for (const Flow& flow : (*rounds.tracks)[t][r].flows)
+        path.largest_flow = std::max(path.largest_flow, flow.share);
       std::vector<HopCost> lone;
       for (std::size_t s = 0; s < plans.size(); ++s) {
         const std::span<const RankId> members = members_of(collective, part.group->siblings[s]);
@@ -433,7 +448,8 @@ std::vector<HopCost> CollectivePlayer::round_costs(const RoundPath& path, const 
   for (const LinkUse& use : path.bundle.uses) {
     const bool waited = wait != waits.end() && wait->link == use.link;
     const double latency = waited ? (wait++)->coefficient / use.coefficient : 0;
-    all.push_back({Seconds(latency), use.coefficient * path.largest_flow / paths_.topology().link(use.link).bandwidth.si()});
+    all.push_back({Seconds(latency),
+                   use.coefficient * path.largest_flow / paths_.topology().link(use.link).bandwidth.si()});
   }
   std::ranges::sort(all, std::greater<>());
   std::vector<HopCost> costs;
@@ -500,10 +516,10 @@ void CollectivePlayer::add_lanes(const Collective& collective, Part& part) {
 // Rings of one group all take the same hops whatever they carry; so do its chains, and its shifts.
 CollectivePlayer::Lanes& CollectivePlayer::lanes_of(const Collective& collective, const Part& part) {
   Group& group = *part.group;
-  std::optional<Lanes>& lanes = collective.kind == CollectiveKind::Shift       ? group.shift
-                                : part.plan.lanes.front().closed               ? group.ring
+  std::optional<Lanes>& lanes = collective.kind == CollectiveKind::Shift    ? group.shift
+                                : part.plan.lanes.front().closed            ? group.ring
                                 : collective.kind == CollectiveKind::Reduce ? group.back_chain
-                                                                             : group.chain;
+                                                                            : group.chain;
   if (lanes) return *lanes;
   lanes = Lanes{paths_.lane_paths(group.members, part.plan.lanes), {}};
   lanes->between_nodes.add(lanes->paths.between_nodes);
@@ -571,7 +587,8 @@ const CollectivePlayer::FanOuts& CollectivePlayer::fan_outs_of(const Collective&
     fan_outs->push_back(merged_fan_out(collective, group, pattern));
     return *fan_outs;
   }
-  for (std::size_t source = 0; source < sources; ++source) fan_outs->push_back(paths_.fan_out(group.members, source));
+  for (std::size_t source = 0; source < sources; ++source)
+    fan_outs->push_back(paths_.fan_out(group.members, source));
   return *fan_outs;
 }
 
@@ -595,8 +612,8 @@ FanOut CollectivePlayer::merged_fan_out(const Collective& collective, const Grou
 // summed.
 void CollectivePlayer::add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most) {
   const std::size_t members = part.group->members.size();
-  CollectiveChoice& choice =
-      choices_[{collective.family, collective.kind, collective.bytes.si(), part.method.algorithm, part.method.figures, members}];
+  CollectiveChoice& choice = choices_[{collective.family, collective.kind, collective.bytes.si(),
+                                       part.method.algorithm, part.method.figures, members}];
   choice.kind = collective.kind;
   choice.family = schedule_.families[collective.family.value()].name();
   choice.bytes = collective.bytes;
@@ -700,8 +717,8 @@ void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, st
                                             members[lane.order[(position + 1) % lane.order.size()]]);
   const double wire = between ? part.wire.between : part.wire.inside;
   transfer(paths.uses_of(path), lane.bytes_of(progress.sent) * wire, lane.bytes_per_sender() * wire,
-           part.method.figures == nullptr ? path.latency : part.latency / static_cast<double>(lane.steps), slot,
-           step_of(lane_index, position));
+           part.method.figures == nullptr ? path.latency : part.latency / static_cast<double>(lane.steps),
+           slot, step_of(lane_index, position));
 }
 
 // One of the transfers of a part that is played in full. With figures, the latency of the whole is spread evenly over the
@@ -753,7 +770,8 @@ void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::s
   at.outstanding = round.flows.size();
   for (const Flow& flow : round.flows) {
     scratch_.clear();
-    const Seconds latency = paths_.append(part.group->members[flow.from], part.group->members[flow.to], scratch_);
+    const Seconds latency =
+        paths_.append(part.group->members[flow.from], part.group->members[flow.to], scratch_);
     const Bytes its = bytes * (flow.share / round.repeat);
     transfer(scratch_, its, its, latency, slot, step);
   }
@@ -763,7 +781,8 @@ void CollectivePlayer::on_round_step(std::uint32_t slot, std::size_t track, std:
   Live& live = live_[slot];
   Piece& at = live.pieces[track][piece];
   if (--at.outstanding > 0) return;
-  if (at.repeated < (*live.part->rounds->tracks)[track][at.round].repeat) return play_repeat(slot, track, piece);
+  if (at.repeated < (*live.part->rounds->tracks)[track][at.round].repeat)
+    return play_repeat(slot, track, piece);
   at.busy = false;
   ++at.round;
   if (at.round == (*live.part->rounds->tracks)[track].size()) --live.outstanding;

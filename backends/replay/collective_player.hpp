@@ -148,14 +148,14 @@ class CollectivePlayer {
     std::vector<RankId> members;
     std::vector<GroupId> siblings;  // that it stands for, itself among them
     GroupShape shape;
-    bool alike = true;                           // all siblings lie as it does
+    bool alike = true;                                    // all siblings lie as it does
     std::optional<Lanes> ring, chain, back_chain, shift;  // back: to the first member
-    std::array<std::optional<FanOuts>, 2> fan_outs;  // by Burst::Pattern
+    std::array<std::optional<FanOuts>, 2> fan_outs;       // by Burst::Pattern
     Places places;
     std::map<Plans, OwnLoad> loads;        // of this group alone, of a byte of S
     std::map<Plans, Sum<double>> between;  // bytes between nodes of a byte of S
     std::map<std::pair<Plans, const ProtocolFigures*>, Bundle> bundles;  // of all siblings, per byte of S
-    std::map<Plans, LinkCost> costs;       // of this group alone, by the links
+    std::map<Plans, LinkCost> costs;                                     // of this group alone, by the links
     std::map<Plans, Rounds> rounds;
     std::map<PartKey, Part> parts;
   };
@@ -166,7 +166,7 @@ class CollectivePlayer {
     std::size_t phase = 0;
     std::size_t outstanding = 0;  // transfers or actions not yet over
     std::uint32_t owner = 0;
-    double uneven = 1;            // factor on latencies
+    double uneven = 1;  // factor on latencies
   };
   struct ChoiceKey {
     FamilyId family;
@@ -182,10 +182,13 @@ class CollectivePlayer {
   void add_places(std::span<const RankId> members, Places& places) const;
   const Part& part_of(const Collective& collective, GroupId group);
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
-  [[nodiscard]] Method by_figures(const Collective& collective, Group& group, const CollectiveFigures& figures);
+  [[nodiscard]] Method by_figures(const Collective& collective, Group& group,
+                                  const CollectiveFigures& figures);
   [[nodiscard]] Algorithm by_links(const Collective& collective, Group& group);
-  [[nodiscard]] Seconds time_by_links(const Collective& collective, Algorithm algorithm, Group& group, Seconds to_beat);
-  [[nodiscard]] Seconds rehearsed_time(const Collective& collective, Algorithm algorithm, const Group& group) const;
+  [[nodiscard]] Seconds time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
+                                      Seconds to_beat);
+  [[nodiscard]] Seconds rehearsed_time(const Collective& collective, Algorithm algorithm,
+                                       const Group& group) const;
   [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] const OwnLoad& own_load(const Collective& collective, Algorithm algorithm, Group& group);
@@ -222,8 +225,8 @@ class CollectivePlayer {
   void on_round_step(std::uint32_t slot, std::size_t track, std::size_t piece);
   void try_send(std::uint32_t slot, std::uint32_t lane, std::uint32_t position);
   void move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot, std::uint32_t step = 0);
-  void transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes, std::size_t steps,
-                        std::uint32_t slot);
+  void transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes,
+                        std::size_t steps, std::uint32_t slot);
   void transfer(std::span<const LinkUse> uses, Bytes bytes, Bytes whole, Seconds latency, std::uint32_t slot,
                 std::uint32_t step);
 

@@ -94,8 +94,8 @@ class PathFinder {
   void add_costs(LanePaths& paths);
 
   const Cluster& cluster_;
-  std::vector<LinkUse> way_;   // scratch: followed last
-  std::vector<double> pace_;   // scratch by link, s per byte
+  std::vector<LinkUse> way_;  // scratch: followed last
+  std::vector<double> pace_;  // scratch by link, s per byte
   BundleSum sum_;
 };
 

@@ -16,7 +16,7 @@ struct WorkCost {
   Seconds launch;                  // of the host, a kernel
   std::vector<Seconds> followers;  // by kernel: its time and that of those after it
 
-  Seconds bound;                   // host_bound(1), which nearly every op asks for
+  Seconds bound;  // host_bound(1), which nearly every op asks for
 
   /// From the host's arrival: the work cannot end before each kernel was issued and it and its followers have
   /// run.
@@ -27,19 +27,19 @@ struct WorkCost {
 /// such a stretch: the host's clock at its beginning, plus the op's offset, gives when the op is issued.
 struct ProgramOp {
   std::uint32_t segment = 0;
-  Seconds arrival;            // offset at which the host comes to the op
-  Seconds issued;             // offset at which its first kernel is in the stream: it may start
-  WorkId work;                // compute
-  std::uint32_t channel = 0;  // collective: which (family, stream)
-  std::uint32_t stream = 0;   // not of host ops
-  std::uint32_t waits = 0;    // ops that it stands after
+  Seconds arrival;                   // offset at which the host comes to the op
+  Seconds issued;                    // offset at which its first kernel is in the stream: it may start
+  WorkId work;                       // compute
+  std::uint32_t channel = 0;         // collective: which (family, stream)
+  std::uint32_t stream = 0;          // not of host ops
+  std::uint32_t waits = 0;           // ops that it stands after
   std::uint32_t first_follower = 0;  // in Program::followers, up to those of the next op
 };
 
 struct Program {
   const Role* role = nullptr;
   std::vector<ProgramOp> ops;
-  std::vector<std::uint32_t> followers;  // op after op: the ops that stand after it
+  std::vector<std::uint32_t> followers;                // op after op: the ops that stand after it
   std::vector<std::vector<std::uint32_t>> stream_ops;  // [stream] ops in order
   std::uint32_t segments = 1;
 

@@ -51,7 +51,7 @@ class Replay : public NetworkListener {
     std::uint32_t generation = 0;  // of the end event of the running compute op; older ones are stale
     double work_left = 0;          // s at full rate
     double updated = 0;
-    Seconds host_bound;            // of the running compute op: date that its host lets it end at
+    Seconds host_bound;  // of the running compute op: date that its host lets it end at
   };
   struct Seat {
     RankId rank;
@@ -140,7 +140,9 @@ class Replay : public NetworkListener {
   double compute_rate(std::uint32_t seat) const {
     return seats_[seat].resident > 0 ? cluster_.device.compute_rate_while_communicating : 1.0;
   }
-  Seconds host_comes(std::uint32_t seat, const ProgramOp& op) { return segment_start(seat, op.segment) + op.arrival; }
+  Seconds host_comes(std::uint32_t seat, const ProgramOp& op) {
+    return segment_start(seat, op.segment) + op.arrival;
+  }
   const WorkCost& cost_of(const ProgramOp& op) const { return compiled_.works[op.work.value()]; }
   void plan_compute_end(std::uint32_t seat, std::uint32_t index);
   void change_compute(std::uint32_t seat, double rate_before, double longer);
@@ -309,7 +311,8 @@ RunResult Replay::run() {
   if (keeps_timeline_) name_algorithms();
   for (std::size_t rank = 0; rank < cluster_.placement.size(); ++rank)
     if (cluster_.placement[rank] != AcceleratorId(rank)) ++result_.ranks_moved;
-  if (!cluster_.faults.empty()) result_.detours = share_of_detours(cluster_.topology.router(), cluster_.placement);
+  if (!cluster_.faults.empty())
+    result_.detours = share_of_detours(cluster_.topology.router(), cluster_.placement);
   result_.bytes_sent = collectives_.bytes_sent_so_far() + sends_.bytes_sent_so_far();
   const std::vector<Bytes> carried = cast_.folded() ? book_.carried() : network_.carried();
   for (std::size_t link = 0; link < carried.size(); ++link)
@@ -330,7 +333,8 @@ void Replay::name_algorithms() {
       std::vector<std::string_view> chosen;
       for (const CollectiveChoice& choice : result_.collectives) {
         const std::string_view name = name_of(choice.algorithm);
-        const bool its = choice.family == out.group && choice.bytes == out.bytes && choice.kind == collective->kind;
+        const bool its =
+            choice.family == out.group && choice.bytes == out.bytes && choice.kind == collective->kind;
         if (its && std::ranges::find(chosen, name) == chosen.end()) chosen.push_back(name);
       }
       if (!chosen.empty()) out.algorithm = fmt::format("{}", fmt::join(chosen, "/"));
@@ -354,12 +358,8 @@ void Replay::on_done(Token token) {
     case EventKind::CollectiveStep:
       if (const auto owner = collectives_.on_step(event.a, event.b)) end_collective(*owner);
       break;
-    case EventKind::TransferEnd:
-      end_transfer(event.a);
-      break;
-    case EventKind::ClusterChange:
-      on_change(changes_[event.a]);
-      break;
+    case EventKind::TransferEnd: end_transfer(event.a); break;
+    case EventKind::ClusterChange: on_change(changes_[event.a]); break;
   }
 }
 
@@ -463,7 +463,8 @@ void Replay::begin(std::uint32_t seat, std::uint32_t index, const Compute&) {
 }
 
 double Replay::unevenness(double variation, NoiseOf what, std::uint32_t seat, std::uint32_t op) const {
-  return noise_factor(variation, cluster_.seed, static_cast<std::uint64_t>(what), seats_[seat].rank.value(), op);
+  return noise_factor(variation, cluster_.seed, static_cast<std::uint64_t>(what), seats_[seat].rank.value(),
+                      op);
 }
 
 // What is slow from the start, and the dates of what changes later; these come before all that happens at the same time.
@@ -471,7 +472,8 @@ void Replay::take_faults() {
   for (const Fault& fault : cluster_.faults) {
     result_.faults.push_back({fault, {}, 0, 0});
     FaultEffect& effect = result_.faults.back();
-    const std::size_t rank = fault.part == Fault::Part::Accelerator ? rank_on(cluster_, fault) : schedule_.world_size();
+    const std::size_t rank =
+        fault.part == Fault::Part::Accelerator ? rank_on(cluster_, fault) : schedule_.world_size();
     if (rank < schedule_.world_size()) effect.rank = RankId(rank);
     if (fault.part != Fault::Part::Accelerator) effect.links = links_of(cluster_.topology, fault).size();
     if (effect.rank && !fault.at) seats_[cast_.seat_of[rank]].speed *= fault.slowdown;
@@ -490,7 +492,8 @@ void Replay::on_change(const Change& change) {
   Topology& topology = changing_->topology;
   for (const LinkId link : change.links) {
     if (change.kind == Change::Kind::Narrow) topology.limit(link, effect.fault.bandwidth);
-    network_.set_bandwidth(link, change.kind == Change::Kind::Stop ? BytesPerSecond(0) : topology.link(link).bandwidth);
+    network_.set_bandwidth(
+        link, change.kind == Change::Kind::Stop ? BytesPerSecond(0) : topology.link(link).bandwidth);
   }
   if (change.kind == Change::Kind::Stop) return;
   if (change.kind == Change::Kind::Reroute) topology.set_router(change.router);
@@ -500,8 +503,10 @@ void Replay::on_change(const Change& change) {
       const Event event = Event::of(token);
       const Bundle* bundle =
           event.kind == EventKind::CollectiveStep ? collectives_.bundle_of(event.a, event.b) : nullptr;
-      if (bundle != nullptr) uses = bundle->uses;
-      else take_present_way(topology, uses);
+      if (bundle != nullptr)
+        uses = bundle->uses;
+      else
+        take_present_way(topology, uses);
     });
 }
 
@@ -532,7 +537,8 @@ void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number
 
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
   const Stream& state = stream(seat, index);
-  at_op_end(seat, index, std::max(Seconds(state.work_left / compute_rate(seat)), state.host_bound - network_.now()));
+  at_op_end(seat, index,
+            std::max(Seconds(state.work_left / compute_rate(seat)), state.host_bound - network_.now()));
 }
 
 // One more, or one less, communication kernel on the device: compute under way goes on at another rate.
@@ -634,7 +640,8 @@ std::uint32_t Replay::begin_transfer(End sender, End receiver, Bytes bytes, bool
   if (receiver_waits) span(receiver.seat, running_op(receiver.seat, receiver.stream)).transfer = now;
   sends_.start(seats_[sender.seat].rank, seats_[receiver.seat].rank, bytes,
                Event{EventKind::TransferEnd, slot}.token(),
-               unevenness(cluster_.noise.latency, NoiseOf::Latency, sender.seat, running_op(sender.seat, sender.stream)));
+               unevenness(cluster_.noise.latency, NoiseOf::Latency, sender.seat,
+                          running_op(sender.seat, sender.stream)));
   return slot;
 }
 

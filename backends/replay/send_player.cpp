@@ -53,7 +53,8 @@ SendPlayer::Manner SendPlayer::manner_of(std::span<const LinkUse> way, Bytes byt
   for (const ProtocolFigures& figures : protocols()) {
     const Seconds time = predicted_time(figures, hops, load, std::nullopt);
     if (best.figures != nullptr && time >= least) continue;
-    best = {&figures, latency_of(figures, hops), bytes_time(figures, hops, load, std::nullopt), wire_of(figures)};
+    best = {&figures, latency_of(figures, hops), bytes_time(figures, hops, load, std::nullopt),
+            wire_of(figures)};
     least = time;
   }
   return best;

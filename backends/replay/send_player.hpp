@@ -32,9 +32,10 @@ class SendPlayer {
 
  private:
   struct Ways {  // of all ranks of a role to their peers
-    std::map<const ProtocolFigures*, Bundle> bundles;  // by protocol; of nullptr where the topology has no figures
-    std::vector<LinkUse> own;                          // of the pair that is played
-    Seconds latency;                                   // the longest, by the links
+    std::map<const ProtocolFigures*, Bundle>
+        bundles;               // by protocol; of nullptr where the topology has no figures
+    std::vector<LinkUse> own;  // of the pair that is played
+    Seconds latency;           // the longest, by the links
     double ranks = 0;
   };
   /// How a pair's bytes go, alone on the network.
@@ -46,7 +47,8 @@ class SendPlayer {
       return bytes_time > Seconds(0) ? progress / bytes_time : AnyRate;
     }
   };
-  [[nodiscard]] Manner manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency, bool between) const;
+  [[nodiscard]] Manner manner_of(std::span<const LinkUse> way, Bytes bytes, Seconds links_latency,
+                                 bool between) const;
   [[nodiscard]] const std::vector<ProtocolFigures>& protocols() const;
   void stretch(std::vector<LinkUse>& uses, const Stretch& by) const;
 

@@ -8,11 +8,11 @@
 namespace syncline {
 
 enum class EventKind : std::uint8_t {
-  StreamWake,     // a = seat, b = stream: the host has now issued the stream's next op
-  OpEnd,          // a = seat, b = stream | generation << 8: the running op is over
-  CollectiveStep, // a = slot of the collective, b = lane << 20 | position
-  TransferEnd,    // a = slot of the send/receive pair
-  ClusterChange,  // a = position in changes_of()
+  StreamWake,      // a = seat, b = stream: the host has now issued the stream's next op
+  OpEnd,           // a = seat, b = stream | generation << 8: the running op is over
+  CollectiveStep,  // a = slot of the collective, b = lane << 20 | position
+  TransferEnd,     // a = slot of the send/receive pair
+  ClusterChange,   // a = position in changes_of()
 };
 
 /// 8 bits of kind, 24 of a, 32 of b.

@@ -1,8 +1,7 @@
 #include "backends/simgrid/fluid_network.hpp"
 
-#include <simgrid/kernel/resource/Model.hpp>
-
 #include <algorithm>
+#include <simgrid/kernel/resource/Model.hpp>
 #include <utility>
 
 #include "backends/simgrid/zone.hpp"
@@ -13,7 +12,8 @@ namespace syncline::simgrid_backend {
 // bits whatever ran before it in the process.
 class FluidModel : public simgrid::kernel::resource::Model {
  public:
-  FluidModel(Fluid& fluid, std::vector<Token>& ended) : Model("SynclineFluid"), fluid_(fluid), ended_(ended) {}
+  FluidModel(Fluid& fluid, std::vector<Token>& ended)
+      : Model("SynclineFluid"), fluid_(fluid), ended_(ended) {}
 
   double next_occurring_event(double) override {
     const std::optional<Seconds> next = fluid_.next_event();

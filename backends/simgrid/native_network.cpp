@@ -1,9 +1,9 @@
 #include "backends/simgrid/native_network.hpp"
 
 #include <fmt/format.h>
-#include <simgrid/kernel/Timer.hpp>
 
 #include <cmath>
+#include <simgrid/kernel/Timer.hpp>
 #include <stdexcept>
 
 #include "sim/core/error.hpp"
@@ -25,7 +25,8 @@ NativeNetwork::NativeNetwork(std::span<const BytesPerSecond> capacities) : sessi
   source_ = zone_->create_host("source", {1e9});
   target_ = zone_->create_host("target", {1e9});
   for (std::size_t i = 0; i < capacities.size(); ++i)
-    links_.push_back(zone_->create_link(fmt::format("link{}", i), {capacities[i].si() * Scale})->seal()->get_impl());
+    links_.push_back(
+        zone_->create_link(fmt::format("link{}", i), {capacities[i].si() * Scale})->seal()->get_impl());
   for (std::size_t i = 0; i < MostBounded; ++i)
     free_bounds_.push_back(zone_->create_link(fmt::format("bound{}", i), {Scale})->seal());
   zone_->seal();
@@ -45,9 +46,13 @@ void NativeNetwork::delay(Seconds duration, Token token) {
   at(simgrid::s4u::Engine::get_clock() + duration.si(), [this, token] { listener_->on_done(token); });
 }
 
-void NativeNetwork::set_bandwidth(LinkId, BytesPerSecond) { SYNCLINE_CHECK(false, "links of the native network stay"); }
+void NativeNetwork::set_bandwidth(LinkId, BytesPerSecond) {
+  SYNCLINE_CHECK(false, "links of the native network stay");
+}
 
-std::size_t NativeNetwork::reroute(const Rerouting&) { SYNCLINE_CHECK(false, "routes of the native network stay"); }
+std::size_t NativeNetwork::reroute(const Rerouting&) {
+  SYNCLINE_CHECK(false, "routes of the native network stay");
+}
 
 void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
                              BytesPerSecond most) {
@@ -64,8 +69,9 @@ void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds
   flow.links.clear();
   for (const LinkUse& use : uses) {
     if (use.coefficient != 1.0)
-      throw std::invalid_argument("SimGrid's native network carries plain flows only, and traffic is sprayed over several "
-                                  "paths; choose routing d-mod-k or ecmp");
+      throw std::invalid_argument(
+          "SimGrid's native network carries plain flows only, and traffic is sprayed over several "
+          "paths; choose routing d-mod-k or ecmp");
     flow.links.push_back(use.link.value());
   }
   flow.bytes = bytes;
@@ -77,9 +83,10 @@ void NativeNetwork::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds
 simgrid::s4u::Link* NativeNetwork::bound_to(BytesPerSecond most) {
   if (most == AnyRate) return nullptr;
   if (free_bounds_.empty())
-    throw std::invalid_argument(fmt::format("SimGrid's native network carries up to {} transfers of protocols with figures at a "
-                                            "time; choose the fluid network",
-                                            MostBounded));
+    throw std::invalid_argument(
+        fmt::format("SimGrid's native network carries up to {} transfers of protocols with figures at a "
+                    "time; choose the fluid network",
+                    MostBounded));
   simgrid::s4u::Link* bound = free_bounds_.back();
   free_bounds_.pop_back();
   bound->set_bandwidth(most.si() * Scale);

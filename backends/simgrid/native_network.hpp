@@ -36,7 +36,7 @@ class NativeNetwork : public Network, private Session::Hooks {
   struct Flow {
     std::vector<std::uint32_t> links;
     Bytes bytes;
-    simgrid::s4u::Link* bound = nullptr;         // of its own, when it may not have any rate
+    simgrid::s4u::Link* bound = nullptr;  // of its own, when it may not have any rate
     Token token = 0;
     simgrid::s4u::CommPtr communication;
   };
@@ -49,12 +49,12 @@ class NativeNetwork : public Network, private Session::Hooks {
   void at(double date, std::function<void()> action);
 
   Session session_;
-  PathZone* zone_ = nullptr;                     // SimGrid's
-  simgrid::s4u::Host* source_ = nullptr;         // every communication is between the same two hosts;
-  simgrid::s4u::Host* target_ = nullptr;         // what tells them apart is the path named for each
+  PathZone* zone_ = nullptr;              // SimGrid's
+  simgrid::s4u::Host* source_ = nullptr;  // every communication is between the same two hosts;
+  simgrid::s4u::Host* target_ = nullptr;  // what tells them apart is the path named for each
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
   std::vector<simgrid::s4u::Link*> free_bounds_;
-  std::vector<Flow> flows_;                      // by slot
+  std::vector<Flow> flows_;  // by slot
   std::vector<std::size_t> free_slots_;
   std::vector<simgrid::s4u::CommPtr> finished_;  // freed at the next step: not inside their own callback
   std::vector<Bytes> carried_;

@@ -17,8 +17,9 @@ Session::Hooks* current = nullptr;  // SimGrid's signals are static, so is who t
 // The settings under which SimGrid 3.32's network is plain max-min sharing: the default LV08 model rescales latency and
 // bandwidth, charges reverse traffic and caps the rate by window and latency. `precision` is far below any latency.
 // SimGrid takes them once per process, before its first zone.
-constexpr std::array Settings{"network/model:CM02",         "network/crosstraffic:0",   "network/TCP-gamma:1e300",
-                              "network/weight-S:0",         "network/bandwidth-factor:1", "network/loopback-bw:1e18",
+constexpr std::array Settings{"network/model:CM02",         "network/crosstraffic:0",
+                              "network/TCP-gamma:1e300",    "network/weight-S:0",
+                              "network/bandwidth-factor:1", "network/loopback-bw:1e18",
                               "surf/precision:1e-12",       "maxmin/precision:1e-9"};
 
 void configure_process() {
@@ -49,12 +50,15 @@ Session::Session(Hooks& hooks) {
   current = &hooks;
 }
 
-Session::~Session() { current = nullptr; }
+Session::~Session() {
+  current = nullptr;
+}
 
 std::string simgrid_version() {
   int major = 0, minor = 0, patch = 0;
   sg_version_get(&major, &minor, &patch);
-  return patch == 0 ? fmt::format("simgrid {}.{}", major, minor) : fmt::format("simgrid {}.{}.{}", major, minor, patch);
+  return patch == 0 ? fmt::format("simgrid {}.{}", major, minor)
+                    : fmt::format("simgrid {}.{}.{}", major, minor, patch);
 }
 
 }  // namespace syncline::simgrid_backend

@@ -4,9 +4,8 @@
 // at most one Session lives at a time, callbacks are registered once and handed to whoever is current.
 #pragma once
 
-#include <simgrid/s4u.hpp>
-
 #include <memory>
+#include <simgrid/s4u.hpp>
 #include <string>
 
 namespace syncline::simgrid_backend {

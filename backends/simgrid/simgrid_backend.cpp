@@ -15,21 +15,24 @@ namespace {
 void check_native(const Cluster& cluster) {
   for (const Fault& fault : cluster.faults)
     if (fault.at && fault.part != Fault::Part::Accelerator)
-      throw std::invalid_argument(fmt::format("\"{}\" fails within the step, and the links of SimGrid's native network stay "
-                                              "as they are; ask for the fluid network, or leave out \"at\"",
-                                              fault.name));
+      throw std::invalid_argument(
+          fmt::format("\"{}\" fails within the step, and the links of SimGrid's native network stay "
+                      "as they are; ask for the fluid network, or leave out \"at\"",
+                      fault.name));
 }
 
 /// Parts of the network that are down or narrow from the start are no hindrance: the slowest of the siblings counts for all.
 void check_fold(const Cluster& cluster) {
   if (!cluster.noise.none())
-    throw std::invalid_argument("with noise every rank is different, and none can stand for others; leave out noise, or "
-                                "do not fold");
+    throw std::invalid_argument(
+        "with noise every rank is different, and none can stand for others; leave out noise, or "
+        "do not fold");
   for (const Fault& fault : cluster.faults)
     if (fault.at || (fault.part == Fault::Part::Accelerator && !fault.down))
-      throw std::invalid_argument(fmt::format("\"{}\" makes ranks of a role differ, so that none can stand for the others; "
-                                              "leave out that fault, or do not fold",
-                                              fault.name));
+      throw std::invalid_argument(
+          fmt::format("\"{}\" makes ranks of a role differ, so that none can stand for the others; "
+                      "leave out that fault, or do not fold",
+                      fault.name));
 }
 
 class SimgridBackend : public Backend {

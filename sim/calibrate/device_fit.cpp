@@ -219,12 +219,9 @@ std::string worst_rows(const FittedGroup& group) {
 std::string_view fitted_figures(const FittedGroup& group) {
   if (!group.fitted) return "compared only";
   switch (group.figures) {
-    case Figures::Plateau:
-      return "plateau only";
-    case Figures::Some:
-      return "plateau, k-half, gap only";
-    case Figures::All:
-      return "fitted";
+    case Figures::Plateau: return "plateau only";
+    case Figures::Some: return "plateau, k-half, gap only";
+    case Figures::All: return "fitted";
   }
   return "";
 }

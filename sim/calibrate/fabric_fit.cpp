@@ -16,16 +16,16 @@
 namespace syncline::calibrate {
 namespace {
 
-constexpr int Tries = 4;              // searches, of which the best is kept
+constexpr int Tries = 4;  // searches, of which the best is kept
 constexpr int StepsOfTry = 50000;
-constexpr double FirstSpread = 0.6;   // of a step, in ln of a figure
+constexpr double FirstSpread = 0.6;  // of a step, in ln of a figure
 constexpr double LastSpread = 0.01;
 constexpr std::uint64_t SearchSeed = 1;
-constexpr double Pull = 0.0007;  // of each figure to where it began: a factor of 10 costs 0.4 % of error
-constexpr double LeastTime = 1e-9;    // s; times are searched in ln, so not below
+constexpr double Pull = 0.0007;     // of each figure to where it began: a factor of 10 costs 0.4 % of error
+constexpr double LeastTime = 1e-9;  // s; times are searched in ln, so not below
 constexpr double LeastShare = 1e-3;
-constexpr double MostOfOwn = 4;       // what a file may say of an own block
-constexpr double FirstOwnBlock = 0.2; // where the search begins if nothing is given
+constexpr double MostOfOwn = 4;        // what a file may say of an own block
+constexpr double FirstOwnBlock = 0.2;  // where the search begins if nothing is given
 
 // --- the figures as one list of numbers ---
 
@@ -37,7 +37,15 @@ constexpr Lists AllLists{&CollectiveFigures::ring, &CollectiveFigures::tree, &Co
 struct Variable {
   std::vector<ProtocolFigures> CollectiveFigures::*list = nullptr;  // nullptr: the node's limit
   std::size_t protocol = 0;
-  enum class What { Call, HopInside, HopBetween, ShareInside, ShareBetween, OwnBlock, NodeLimit } what = What::Call;
+  enum class What {
+    Call,
+    HopInside,
+    HopBetween,
+    ShareInside,
+    ShareBetween,
+    OwnBlock,
+    NodeLimit
+  } what = What::Call;
 };
 
 double value_of(const CollectiveFigures& figures, const Variable& variable) {
@@ -92,16 +100,20 @@ Seconds link_hop(const TopologySpec& spec, bool inside) {
   }
   Seconds hop;
   if (spec.nic) hop += spec.nic->host_bus.latency * 2.0;
-  std::visit([&hop](const auto& fabric) {
-    if constexpr (requires { fabric.link; }) hop += fabric.link.latency * 2.0;
-  }, spec.scale_out);
+  std::visit(
+      [&hop](const auto& fabric) {
+        if constexpr (requires { fabric.link; }) hop += fabric.link.latency * 2.0;
+      },
+      spec.scale_out);
   return hop;
 }
 
 /// A protocol that takes this share of the links' hops and bandwidth: where a search begins, not a figure of anything.
 ProtocolFigures seed(const TopologySpec& spec, std::string name, double of_hop, double of_bandwidth) {
   const Seconds inside = link_hop(spec, true), between = link_hop(spec, false);
-  return {std::move(name), std::max(inside, between) * of_hop, inside * of_hop, between * of_hop, of_bandwidth, of_bandwidth};
+  return {std::move(name), std::max(inside, between) * of_hop,
+          inside * of_hop, between * of_hop,
+          of_bandwidth,    of_bandwidth};
 }
 
 CollectiveFigures begin_figures(const TopologySpec& base) {
@@ -110,7 +122,8 @@ CollectiveFigures begin_figures(const TopologySpec& base) {
                         high = seed(base, "Simple", 1, 1);
   for (const auto list : AllLists)
     if ((figures.*list).empty() && list != &CollectiveFigures::in_network)
-      figures.*list = list == &CollectiveFigures::ring ? std::vector{low, middle, high} : std::vector{low, high};
+      figures.*list =
+          list == &CollectiveFigures::ring ? std::vector{low, middle, high} : std::vector{low, high};
   // A send is one hop: what the call takes cannot be told from it.
   for (ProtocolFigures& one : figures.send) {
     one.hop_inside += one.call;
@@ -124,10 +137,12 @@ CollectiveFigures begin_figures(const TopologySpec& base) {
 
 class Search {
  public:
-  Search(FabricModel& model, const std::vector<FabricRow>& rows, const CollectiveFigures& begin) : begin_(begin) {
+  Search(FabricModel& model, const std::vector<FabricRow>& rows, const CollectiveFigures& begin)
+      : begin_(begin) {
     for (const auto list : AllLists)  // of nothing there are no shares
       for (ProtocolFigures& one : begin_.*list)
-        for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between}) *time = std::max(*time, Seconds(LeastTime));
+        for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
+          *time = std::max(*time, Seconds(LeastTime));
     // Every shape counts alike, however many sizes of it were measured, and how often.
     std::map<const void*, double> count;
     for (const FabricRow& row : rows) ++count[&model.candidates(row)];
@@ -209,7 +224,8 @@ class Search {
     using enum Variable::What;
     bool limited = false;
     for (const auto list : AllLists) {
-      bool used = false, inside = false, between = false, load_inside = false, load_between = false, own = false;
+      bool used = false, inside = false, between = false, load_inside = false, load_between = false,
+           own = false;
       for (const Row& row : rows_) {
         for (const FabricModel::Candidate& candidate : *row.candidates) {
           if (&protocols_of(begin_, candidate.kind, candidate.algorithm) != &(begin_.*list)) continue;
@@ -259,7 +275,8 @@ void round_figures(CollectiveFigures& figures) {
     for (ProtocolFigures& one : figures.*list)
       for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
         *time = *time <= Seconds(LeastTime) ? Seconds(0) : Seconds(rounded(time->si() * 1e6) * 1e-6);
-    for (ProtocolFigures& one : figures.*list) one.own_block = one.own_block <= LeastShare ? 0 : rounded(one.own_block);
+    for (ProtocolFigures& one : figures.*list)
+      one.own_block = one.own_block <= LeastShare ? 0 : rounded(one.own_block);
   }
   if (figures.node_limit) figures.node_limit = BytesPerSecond(rounded(figures.node_limit->si()));
 }
@@ -270,7 +287,8 @@ void put_in_order(CollectiveFigures& figures) {
   for (const auto list : AllLists) {
     std::vector<ProtocolFigures>& all = figures.*list;
     const std::vector<ProtocolFigures> before = all;
-    std::ranges::stable_sort(all, {}, [](const ProtocolFigures& one) { return one.share_inside * one.share_between; });
+    std::ranges::stable_sort(all, {},
+                             [](const ProtocolFigures& one) { return one.share_inside * one.share_between; });
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i].protocol = before[i].protocol;
       all[i].wire = before[i].wire;
@@ -279,10 +297,12 @@ void put_in_order(CollectiveFigures& figures) {
 }
 
 /// What neither the base has nor a row tells is no figure at all.
-void drop_guesses(CollectiveFigures& figures, const TopologySpec& base, const std::vector<Variable>& variables) {
+void drop_guesses(CollectiveFigures& figures, const TopologySpec& base,
+                  const std::vector<Variable>& variables) {
   for (const auto list : AllLists) {
     const bool given = base.collectives && !((*base.collectives).*list).empty();
-    const bool fitted = std::ranges::any_of(variables, [list](const Variable& one) { return one.list == list; });
+    const bool fitted =
+        std::ranges::any_of(variables, [list](const Variable& one) { return one.list == list; });
     if (!given && !fitted) (figures.*list).clear();
   }
 }
@@ -313,18 +333,27 @@ void set_efficiency(TopologySpec& spec, std::optional<double> inside, std::optio
     spec.scale_up->pcie.between_sockets.efficiency *= by;
     spec.scale_up->link.efficiency = *inside;
   }
-  if (between) std::visit([&between](auto& fabric) {
-    if constexpr (requires { fabric.link; }) fabric.link.efficiency = *between;
-  }, spec.scale_out);
+  if (between)
+    std::visit(
+        [&between](auto& fabric) {
+          if constexpr (requires { fabric.link; }) fabric.link.efficiency = *between;
+        },
+        spec.scale_out);
 }
 
-double efficiency_inside(const TopologySpec& spec) { return spec.scale_up ? spec.scale_up->link.efficiency : 1.0; }
+double efficiency_inside(const TopologySpec& spec) {
+  return spec.scale_up ? spec.scale_up->link.efficiency : 1.0;
+}
 
 double efficiency_between(const TopologySpec& spec) {
-  return std::visit([](const auto& fabric) {
-    if constexpr (requires { fabric.link; }) return fabric.link.efficiency;
-    else return 1.0;
-  }, spec.scale_out);
+  return std::visit(
+      [](const auto& fabric) {
+        if constexpr (requires { fabric.link; })
+          return fabric.link.efficiency;
+        else
+          return 1.0;
+      },
+      spec.scale_out);
 }
 
 // --- rows ---
@@ -337,7 +366,13 @@ std::vector<FabricRow> fabric_rows(const NcclLog& log) {
     const std::string gpu = run.devices.empty() ? "" : run.devices.front();
     for (const NcclRow& row : run.rows) {
       if (row.size > Bytes(0))
-        rows.push_back({run.op, run.ranks, run.nodes, row.size, row.out_of_place.time, gpu, log.file,
+        rows.push_back({run.op,
+                        run.ranks,
+                        run.nodes,
+                        row.size,
+                        row.out_of_place.time,
+                        gpu,
+                        log.file,
                         {log.file, row.line, 0, ""}});
     }
   }
@@ -346,7 +381,8 @@ std::vector<FabricRow> fabric_rows(const NcclLog& log) {
 
 std::vector<FabricRow> fabric_rows(const CsvTable& table, const std::vector<RowFilter>& filters) {
   for (const std::string_view column : {"ranks", "nodes", "size_bytes", "time_us"})
-    if (!table.has(column)) throw InputError({{table.name(), 1, 0, ""}, fmt::format("there is no column {}", column)});
+    if (!table.has(column))
+      throw InputError({{table.name(), 1, 0, ""}, fmt::format("there is no column {}", column)});
   for (const RowFilter& filter : filters)
     if (!table.has(filter.column))
       throw InputError({{table.name(), 1, 0, ""}, unknown_name("column", filter.column, table.columns())});
@@ -356,7 +392,8 @@ std::vector<FabricRow> fabric_rows(const CsvTable& table, const std::vector<RowF
       return (table.at(r, filter.column).find(filter.text) != std::string::npos) == filter.keep;
     });
     const NcclOp op = table.has("op") ? nccl_op(table.at(r, "op")) : NcclOp::AllReduce;
-    if (!wanted || !collective_of(op) || table.at(r, "time_us").empty() || table.at(r, "ranks").empty()) continue;
+    if (!wanted || !collective_of(op) || table.at(r, "time_us").empty() || table.at(r, "ranks").empty())
+      continue;
     FabricRow row{op,
                   static_cast<int>(cell_number(table, r, "ranks")),
                   table.at(r, "nodes").empty() ? 1 : static_cast<int>(cell_number(table, r, "nodes")),
@@ -380,7 +417,8 @@ int FabricModel::nodes_of(const FabricRow& row) const {
 bool FabricModel::holds(const FabricRow& row) const {
   const int nodes = nodes_of(row);
   const bool alone = std::holds_alternative<std::monostate>(spec_.scale_out);
-  return nodes >= 1 && row.ranks % nodes == 0 && row.ranks / nodes <= spec_.accelerators_per_node && (nodes == 1 || !alone);
+  return nodes >= 1 && row.ranks % nodes == 0 && row.ranks / nodes <= spec_.accelerators_per_node &&
+         (nodes == 1 || !alone);
 }
 
 bool FabricModel::covers(const FabricRow& row, const CollectiveFigures& figures) {
@@ -415,7 +453,8 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
   const Bytes unit(1);
   for (const Algorithm algorithm : algorithms_for(every_algorithm(), kind, spread)) {
     const CollectivePlan plan = plan_collective(kind, algorithm, unit, shape);
-    all.push_back({kind, algorithm, hops_of(kind, algorithm, spread), load_of(link_uses(plan, members, topology), unit, topology)});
+    all.push_back({kind, algorithm, hops_of(kind, algorithm, spread),
+                   load_of(link_uses(plan, members, topology), unit, topology)});
   }
   return all;
 }
@@ -424,8 +463,10 @@ FabricModel::Choice FabricModel::predict(const FabricRow& row, const CollectiveF
   Choice best{Algorithm::Ring, 0, Seconds(std::numeric_limits<double>::infinity())};
   for (const Candidate& candidate : candidates(row)) {
     const double bytes = row.size.si();
-    const Load load{candidate.load.inside * bytes, candidate.load.between * bytes, candidate.load.out_of_node * bytes};
-    const std::vector<ProtocolFigures>& protocols = protocols_of(figures, candidate.kind, candidate.algorithm);
+    const Load load{candidate.load.inside * bytes, candidate.load.between * bytes,
+                    candidate.load.out_of_node * bytes};
+    const std::vector<ProtocolFigures>& protocols =
+        protocols_of(figures, candidate.kind, candidate.algorithm);
     for (std::size_t p = 0; p < protocols.size(); ++p) {
       const Seconds time = predicted_time(protocols[p], candidate.hops, load,
                                           node_limit_of(figures, candidate.kind, candidate.algorithm));
@@ -451,10 +492,13 @@ FabricFit fit_fabric(const TopologySpec& base, const std::vector<FabricRow>& row
   set_efficiency(fit.topology, 1.0, 1.0);
   FabricModel model(fit.topology, packing);
   for (const FabricRow& row : rows) {
-    if (model.covers(row, figures)) fit.rows.push_back(row);
-    else ++fit.left_out;
+    if (model.covers(row, figures))
+      fit.rows.push_back(row);
+    else
+      ++fit.left_out;
   }
-  if (fit.rows.empty()) throw std::invalid_argument("none of the rows can have been measured on this topology");
+  if (fit.rows.empty())
+    throw std::invalid_argument("none of the rows can have been measured on this topology");
   Search search(model, fit.rows, figures);
   figures = search.run();
   fit.figures = static_cast<int>(search.variables().size());

@@ -37,7 +37,8 @@ struct RowFilter {
 /// Of a table with the columns ranks, nodes, size_bytes and time_us, and where it has them op (else all_reduce), gpu and
 /// source. Rows without a size, time or second rank are left out.
 /// @throws InputError when a column is missing, or a cell is no number
-[[nodiscard]] std::vector<FabricRow> fabric_rows(const CsvTable& table, const std::vector<RowFilter>& filters);
+[[nodiscard]] std::vector<FabricRow> fabric_rows(const CsvTable& table,
+                                                 const std::vector<RowFilter>& filters);
 
 /// How the ranks of a row lie: on the first of every node as the row says, or filling the nodes of the topology.
 enum class Packing { AsMeasured, FillNodes };
@@ -83,18 +84,19 @@ class FabricModel {
 void set_efficiency(TopologySpec& spec, std::optional<double> inside, std::optional<double> between);
 
 struct FabricFit {
-  TopologySpec topology;            // the base with `collectives`, and efficiencies such that the best share is 1
-  std::vector<FabricRow> rows;      // that it was fitted to
-  std::vector<Seconds> predicted;   // by row
-  std::size_t left_out = 0;         // rows that the topology cannot hold
-  int figures = 0;                  // how many numbers were fitted
+  TopologySpec topology;        // the base with `collectives`, and efficiencies such that the best share is 1
+  std::vector<FabricRow> rows;  // that it was fitted to
+  std::vector<Seconds> predicted;  // by row
+  std::size_t left_out = 0;        // rows that the topology cannot hold
+  int figures = 0;                 // how many numbers were fitted
 };
 
 /// The figures with the least mean |ln(predicted / measured)|, every shape (op, ranks, nodes) counting alike. Where the base has figures, these are where the search
 /// begins, and what no row tells stays as it is; where it has none, the search begins at the links' own figures.
 /// The same input gives the same fit.
 /// @throws std::invalid_argument when no row fits the topology
-[[nodiscard]] FabricFit fit_fabric(const TopologySpec& base, const std::vector<FabricRow>& rows, Packing packing);
+[[nodiscard]] FabricFit fit_fabric(const TopologySpec& base, const std::vector<FabricRow>& rows,
+                                   Packing packing);
 
 /// Errors of predicted against measured time, as shares.
 struct ErrorSummary {
@@ -102,7 +104,8 @@ struct ErrorSummary {
   double signed_mean = 0, mean = 0, largest = 0;
 };
 /// Of the rows that `wanted` picks.
-[[nodiscard]] ErrorSummary errors_of(const FabricFit& fit, const std::function<bool(const FabricRow&)>& wanted);
+[[nodiscard]] ErrorSummary errors_of(const FabricFit& fit,
+                                     const std::function<bool(const FabricRow&)>& wanted);
 
 /// Tables by op, size and ranks, and the worst rows.
 [[nodiscard]] std::string error_report(const FabricFit& fit);

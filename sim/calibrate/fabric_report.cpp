@@ -37,26 +37,33 @@ std::string figures_text(const CollectiveFigures& figures, std::string_view inde
     const std::vector<ProtocolFigures>& protocols;
   };
   std::string text;
-  for (const List& list : {List{"ring", figures.ring}, {"tree", figures.tree}, {"in-network", figures.in_network},
-                           {"direct", figures.direct}, {"send", figures.send}}) {
+  for (const List& list : {List{"ring", figures.ring},
+                           {"tree", figures.tree},
+                           {"in-network", figures.in_network},
+                           {"direct", figures.direct},
+                           {"send", figures.send}}) {
     if (!list.protocols.empty()) text += fmt::format("{}{}:\n", indent, list.key);
     for (const ProtocolFigures& one : list.protocols)
-      text += fmt::format("{}  - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
-                          "share-inside: {:.4g}, share-between: {:.4g}{}{}}}\n",
-                          indent, one.protocol, one.call.si() * 1e6, one.hop_inside.si() * 1e6, one.hop_between.si() * 1e6,
-                          one.share_inside, one.share_between,
-                          one.own_block > 0 ? fmt::format(", own-block: {:.4g}", one.own_block) : "",
-                          one.wire != 1 ? fmt::format(", wire: {:.6g}", one.wire) : "");
+      text += fmt::format(
+          "{}  - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
+          "share-inside: {:.4g}, share-between: {:.4g}{}{}}}\n",
+          indent, one.protocol, one.call.si() * 1e6, one.hop_inside.si() * 1e6, one.hop_between.si() * 1e6,
+          one.share_inside, one.share_between,
+          one.own_block > 0 ? fmt::format(", own-block: {:.4g}", one.own_block) : "",
+          one.wire != 1 ? fmt::format(", wire: {:.6g}", one.wire) : "");
   }
-  if (figures.node_limit) text += fmt::format("{}node-limit: {:.4g}GBps\n", indent, figures.node_limit->si() / 1e9);
+  if (figures.node_limit)
+    text += fmt::format("{}node-limit: {:.4g}GBps\n", indent, figures.node_limit->si() / 1e9);
   return text;
 }
 
-double error_of(const FabricFit& fit, std::size_t row) { return fit.predicted[row] / fit.rows[row].time - 1; }
+double error_of(const FabricFit& fit, std::size_t row) {
+  return fit.predicted[row] / fit.rows[row].time - 1;
+}
 
 std::string line_of(std::string_view name, const ErrorSummary& errors) {
-  return fmt::format("  {:<34} {:>6}  {:>+7.1f} %  {:>6.1f} %  {:>6.1f} %\n", name, errors.rows, 100 * errors.signed_mean,
-                     100 * errors.mean, 100 * errors.largest);
+  return fmt::format("  {:<34} {:>6}  {:>+7.1f} %  {:>6.1f} %  {:>6.1f} %\n", name, errors.rows,
+                     100 * errors.signed_mean, 100 * errors.mean, 100 * errors.largest);
 }
 
 }  // namespace
@@ -79,24 +86,27 @@ ErrorSummary errors_of(const FabricFit& fit, const std::function<bool(const Fabr
 }
 
 std::string error_report(const FabricFit& fit) {
-  std::string text = fmt::format("{} figures fitted to {} rows ({} left out)\n", fit.figures, fit.rows.size(), fit.left_out);
+  std::string text =
+      fmt::format("{} figures fitted to {} rows ({} left out)\n", fit.figures, fit.rows.size(), fit.left_out);
   text += "  predicted against measured time      rows     mean     mean |.|     max\n";
   text += line_of("all", errors_of(fit, [](const FabricRow&) { return true; }));
   for (const SizeClass& size : SizeClasses) {
-    const ErrorSummary errors =
-        errors_of(fit, [&size](const FabricRow& row) { return row.size.si() >= size.from && row.size.si() < size.to; });
+    const ErrorSummary errors = errors_of(
+        fit, [&size](const FabricRow& row) { return row.size.si() >= size.from && row.size.si() < size.to; });
     if (errors.rows > 0) text += line_of(size.name, errors);
   }
   std::set<std::tuple<NcclOp, int, int>> shapes;
   for (const FabricRow& row : fit.rows) shapes.insert({row.op, row.nodes, row.ranks});
   for (const auto& [op, nodes, ranks] : shapes) {
     for (const bool large : {false, true}) {
-      const ErrorSummary errors = errors_of(fit, [&, op = op, nodes = nodes, ranks = ranks](const FabricRow& row) {
+      const ErrorSummary errors = errors_of(fit, [&, op = op, nodes = nodes,
+                                                  ranks = ranks](const FabricRow& row) {
         return row.op == op && row.nodes == nodes && row.ranks == ranks && (row.size.si() >= Large) == large;
       });
       if (errors.rows > 0)
-        text += line_of(fmt::format("{} {} ranks, {} node{}, {}", name_of(op), ranks, nodes, nodes == 1 ? "" : "s",
-                                    large ? ">= 1 MiB" : "< 1 MiB"), errors);
+        text += line_of(fmt::format("{} {} ranks, {} node{}, {}", name_of(op), ranks, nodes,
+                                    nodes == 1 ? "" : "s", large ? ">= 1 MiB" : "< 1 MiB"),
+                        errors);
     }
   }
   std::vector<std::size_t> order(fit.rows.size());
@@ -107,9 +117,10 @@ std::string error_report(const FabricFit& fit) {
   text += "worst rows\n";
   for (std::size_t i = 0; i < std::min(WorstRows, order.size()); ++i) {
     const FabricRow& row = fit.rows[order[i]];
-    text += fmt::format("  {} {}, {} ranks, {} nodes: measured {}, predicted {} ({:+.0f} %); {}:{}\n", name_of(row.op),
-                        to_text(row.size), row.ranks, row.nodes, to_text(row.time), to_text(fit.predicted[order[i]]),
-                        100 * error_of(fit, order[i]), row.place.file, row.place.line);
+    text += fmt::format("  {} {}, {} ranks, {} nodes: measured {}, predicted {} ({:+.0f} %); {}:{}\n",
+                        name_of(row.op), to_text(row.size), row.ranks, row.nodes, to_text(row.time),
+                        to_text(fit.predicted[order[i]]), 100 * error_of(fit, order[i]), row.place.file,
+                        row.place.line);
   }
   return text;
 }
@@ -118,8 +129,10 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
   const ErrorSummary large = errors_of(fit, [](const FabricRow& row) { return row.size.si() >= Large; });
   const ErrorSummary small = errors_of(fit, [](const FabricRow& row) { return row.size.si() < Large; });
   std::string text = fmt::format(
-      "# Links and nodes of {}; efficiencies and `collectives` fitted by `syncline calibrate fabric`: {} figures to {} rows.\n"
-      "# Mean |error| of time: {:.1f} % of {} rows of 1 MiB and more, {:.1f} % of {} below (largest {:.0f} %, {:.0f} %).\n"
+      "# Links and nodes of {}; efficiencies and `collectives` fitted by `syncline calibrate fabric`: {} "
+      "figures to {} rows.\n"
+      "# Mean |error| of time: {:.1f} % of {} rows of 1 MiB and more, {:.1f} % of {} below (largest {:.0f} "
+      "%, {:.0f} %).\n"
       "# Rows:\n",
       base_name, fit.figures, fit.rows.size(), 100 * large.mean, large.rows, 100 * small.mean, small.rows,
       100 * large.largest, 100 * small.largest);
@@ -127,20 +140,22 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
   for (const FabricRow& row : fit.rows) ++counts[{row.source, row.gpu, row.op, row.ranks, row.nodes}];
   for (const auto& [key, count] : counts) {
     const auto& [source, gpu, op, ranks, nodes] = key;
-    text += fmt::format("# - {}, {}: {} on {} ranks of {} node{}, {} rows\n", source, gpu, name_of(op), ranks, nodes,
-                        nodes == 1 ? "" : "s", count);
+    text += fmt::format("# - {}, {}: {} on {} ranks of {} node{}, {} rows\n", source, gpu, name_of(op), ranks,
+                        nodes, nodes == 1 ? "" : "s", count);
   }
   TopologySpec spec = fit.topology;
   const CollectiveFigures figures = *std::exchange(spec.collectives, std::nullopt);
   return text + to_yaml(write_fields(fields_of(spec))) + "collectives:\n" + figures_text(figures, "  ");
 }
 
-std::string library_file(const TypicalFigures& typical, const std::string& name, const std::vector<std::string>& of) {
-  return fmt::format("# Medians by `syncline calibrate library` of what was fitted to measurements of {}.\n"
-                     "# Their links reach (median) {:.3g} of the data sheet's bandwidth inside nodes, {:.3g} between them.\n"
-                     "version: 1\nname: {}\nsource: \"medians of {} measured systems: {}\"\n{}",
-                     fmt::join(of, ", "), typical.efficiency_inside, typical.efficiency_between, name, of.size(),
-                     fmt::join(of, ", "), figures_text(typical.collectives, ""));
+std::string library_file(const TypicalFigures& typical, const std::string& name,
+                         const std::vector<std::string>& of) {
+  return fmt::format(
+      "# Medians by `syncline calibrate library` of what was fitted to measurements of {}.\n"
+      "# Their links reach (median) {:.3g} of the data sheet's bandwidth inside nodes, {:.3g} between them.\n"
+      "version: 1\nname: {}\nsource: \"medians of {} measured systems: {}\"\n{}",
+      fmt::join(of, ", "), typical.efficiency_inside, typical.efficiency_between, name, of.size(),
+      fmt::join(of, ", "), figures_text(typical.collectives, ""));
 }
 
 }  // namespace syncline::calibrate

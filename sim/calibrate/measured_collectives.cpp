@@ -16,17 +16,25 @@ class SystemReader {
 
   MeasuredSystem system(const ConfigNode& node) {
     MeasuredSystem system;
-    if (node.kind != ConfigNode::Kind::Map) return fail(node.mark, "expected a map with \"topology\" and \"when\""), system;
+    if (node.kind != ConfigNode::Kind::Map)
+      return fail(node.mark, "expected a map with \"topology\" and \"when\""), system;
     for (const ConfigEntry& entry : node.entries) {
-      if (entry.key == "topology") system.topology = text_of(entry);
-      else if (entry.key == "leave-out") system.leave_out = text_of(entry);
-      else if (entry.key == "because") static_cast<void>(text_of(entry));
+      if (entry.key == "topology")
+        system.topology = text_of(entry);
+      else if (entry.key == "leave-out")
+        system.leave_out = text_of(entry);
+      else if (entry.key == "because")
+        static_cast<void>(text_of(entry));
       else if (entry.key == "fill-nodes")
         system.packing = text_of(entry) == "true" ? Packing::FillNodes : Packing::AsMeasured;
-      else if (entry.key == "when") conditions(entry, system);
-      else fail(entry.mark, unknown_name("key", entry.key, {"topology", "leave-out", "when", "fill-nodes", "because"}));
+      else if (entry.key == "when")
+        conditions(entry, system);
+      else
+        fail(entry.mark,
+             unknown_name("key", entry.key, {"topology", "leave-out", "when", "fill-nodes", "because"}));
     }
-    if (system.topology.empty() == system.leave_out.empty()) fail(node.mark, "expected \"topology\" or \"leave-out\"");
+    if (system.topology.empty() == system.leave_out.empty())
+      fail(node.mark, "expected \"topology\" or \"leave-out\"");
     return system;
   }
   void fail(const ConfigMark& mark, std::string message) { errors_.add(mark.place(), std::move(message)); }
@@ -70,10 +78,12 @@ std::vector<MeasuredSystem> read_measured_systems(const std::string& file) {
   return systems;
 }
 
-const MeasuredSystem* system_of(const std::vector<MeasuredSystem>& systems, const CsvTable& table, std::size_t row) {
+const MeasuredSystem* system_of(const std::vector<MeasuredSystem>& systems, const CsvTable& table,
+                                std::size_t row) {
   const auto fits = [&](const MeasuredSystem& system) {
     return std::ranges::all_of(system.when, [&](const auto& condition) {
-      return std::regex_search(table.has(condition.first) ? table.at(row, condition.first) : "", condition.second);
+      return std::regex_search(table.has(condition.first) ? table.at(row, condition.first) : "",
+                               condition.second);
     });
   };
   const auto found = std::ranges::find_if(systems, fits);
@@ -84,10 +94,12 @@ std::optional<MeasuredPlace> place_of(const TopologySpec& spec, int ranks, int n
   const int capacity = spec.accelerators_per_node;
   if (packing == Packing::FillNodes) nodes = (ranks + capacity - 1) / capacity;
   const bool alone = std::holds_alternative<std::monostate>(spec.scale_out);
-  if (nodes < 1 || ranks % nodes != 0 || ranks / nodes > capacity || (nodes > 1 && alone)) return std::nullopt;
+  if (nodes < 1 || ranks % nodes != 0 || ranks / nodes > capacity || (nodes > 1 && alone))
+    return std::nullopt;
   MeasuredPlace place{{}, nodes};
   for (int node = 0; node < nodes; ++node)
-    for (int i = 0; i < ranks / nodes; ++i) place.members.emplace_back(static_cast<std::uint32_t>(node * capacity + i));
+    for (int i = 0; i < ranks / nodes; ++i)
+      place.members.emplace_back(static_cast<std::uint32_t>(node * capacity + i));
   return place;
 }
 
@@ -95,10 +107,12 @@ void refuse_single_ranks(const NcclLog& log) {
   const int single = single_rank_runs(log);
   if (single == 0) return;
   const auto run = std::ranges::find(log.runs, 1, &NcclRun::ranks);
-  throw InputError({{log.file, run->line, 0, ""},
-                    fmt::format("{} separate run{} of 1 rank: nothing was communicated, so no cost can be taken from them; "
-                                "build nccl-tests with MPI=1, or give one process all GPUs with -g",
-                                single, single == 1 ? "" : "s")});
+  throw InputError(
+      {{log.file, run->line, 0, ""},
+       fmt::format(
+           "{} separate run{} of 1 rank: nothing was communicated, so no cost can be taken from them; "
+           "build nccl-tests with MPI=1, or give one process all GPUs with -g",
+           single, single == 1 ? "" : "s")});
 }
 
 std::optional<CollectiveKind> collective_of(NcclOp op) {

@@ -19,8 +19,8 @@
 namespace syncline::calibrate {
 
 struct MeasuredSystem {
-  std::string topology;   // name in the catalogue; empty:
-  std::string leave_out;  // why such rows are not predicted
+  std::string topology;                                  // name in the catalogue; empty:
+  std::string leave_out;                                 // why such rows are not predicted
   std::vector<std::pair<std::string, std::regex>> when;  // column and what it must hold; all of them
   Packing packing = Packing::AsMeasured;
 };
@@ -30,8 +30,8 @@ struct MeasuredSystem {
 [[nodiscard]] std::vector<MeasuredSystem> read_measured_systems(const std::string& file);
 
 /// Null when none fits. A column that the table lacks is blank.
-[[nodiscard]] const MeasuredSystem* system_of(const std::vector<MeasuredSystem>& systems, const CsvTable& table,
-                                              std::size_t row);
+[[nodiscard]] const MeasuredSystem* system_of(const std::vector<MeasuredSystem>& systems,
+                                              const CsvTable& table, std::size_t row);
 
 /// The accelerators that `ranks` measured ranks are: the first of each of `nodes` nodes, or whole nodes.
 struct MeasuredPlace {
@@ -39,7 +39,8 @@ struct MeasuredPlace {
   int nodes = 0;  // of the topology
 };
 /// Nothing when the topology cannot hold them.
-[[nodiscard]] std::optional<MeasuredPlace> place_of(const TopologySpec& spec, int ranks, int nodes, Packing packing);
+[[nodiscard]] std::optional<MeasuredPlace> place_of(const TopologySpec& spec, int ranks, int nodes,
+                                                    Packing packing);
 
 /// @throws InputError when a run is of a single rank: nothing was communicated
 void refuse_single_ranks(const NcclLog& log);

@@ -13,9 +13,9 @@
 namespace syncline::calibrate {
 namespace {
 
-constexpr double BusTolerance = 0.02;       // of a printed busbw against the recomputed one
-constexpr double BusRounding = 0.02e9;      // B/s: printed with two decimals of GB/s, from a rounded time
-constexpr std::size_t MostTokens = 64;      // of a line that may be a row
+constexpr double BusTolerance = 0.02;   // of a printed busbw against the recomputed one
+constexpr double BusRounding = 0.02e9;  // B/s: printed with two decimals of GB/s, from a rounded time
+constexpr std::size_t MostTokens = 64;  // of a line that may be a row
 
 struct OpName {
   NcclOp op;
@@ -31,8 +31,12 @@ constexpr std::array<OpName, 9> OpNames{{{NcclOp::AllReduce, "all_reduce"},
                                          {NcclOp::Gather, "gather"},
                                          {NcclOp::Scatter, "scatter"}}};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
 
 // --- one line ---
 
@@ -74,12 +78,15 @@ std::string cleaned(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size();) {
     const std::size_t tag = mpirun_tag(line.substr(i));
-    if (tag > 0) i += tag;
-    else text += line[i++];
+    if (tag > 0)
+      i += tag;
+    else
+      text += line[i++];
   }
   std::string_view rest = text;
   rest.remove_prefix(srun_label(rest));
-  while (!rest.empty() && (is_space(rest[0]) || rest[0] == '#' || rest[0] == '>' || rest[0] == '\\')) rest.remove_prefix(1);
+  while (!rest.empty() && (is_space(rest[0]) || rest[0] == '#' || rest[0] == '>' || rest[0] == '\\'))
+    rest.remove_prefix(1);
   return std::string(rest);
 }
 
@@ -113,7 +120,9 @@ bool is_word(std::string_view text) {
   }) && !is_digit(text[0]);
 }
 
-bool is_figure(std::string_view text) { return text == "N/A" || number<double>(text).has_value(); }
+bool is_figure(std::string_view text) {
+  return text == "N/A" || number<double>(text).has_value();
+}
 
 /// size, count, type, redop, and figures only.
 bool begins_row(const std::vector<std::string_view>& tokens) {
@@ -137,7 +146,8 @@ std::optional<NcclTiming> timing(const std::vector<std::string>& tokens, std::si
 NcclOp op_in(std::string_view text) {
   OpName best{NcclOp::Unknown, ""};
   for (const OpName& candidate : OpNames)
-    if (text.find(candidate.name) != std::string_view::npos && candidate.name.size() > best.name.size()) best = candidate;
+    if (text.find(candidate.name) != std::string_view::npos && candidate.name.size() > best.name.size())
+      best = candidate;
   if (best.op == NcclOp::Unknown || best.op == NcclOp::Reduce) {
     if (text.find("allreduce") != std::string_view::npos) return NcclOp::AllReduce;
     if (text.find("allgather") != std::string_view::npos) return NcclOp::AllGather;
@@ -167,7 +177,8 @@ class Reader {
     const std::vector<std::string_view> tokens = tokens_of(text);
     if (tokens.empty()) return;
     if (begins_row(tokens)) return begin_row(tokens);
-    if (!row_.empty() && std::ranges::all_of(tokens, [](auto token) { return is_figure(token) || token == "-1"; }))
+    if (!row_.empty() &&
+        std::ranges::all_of(tokens, [](auto token) { return is_figure(token) || token == "-1"; }))
       return row_.insert(row_.end(), tokens.begin(), tokens.end()), void();
     finish_row();
     read_header(text, tokens);
@@ -177,7 +188,9 @@ class Reader {
     finish_row();
     finish_run();
     // A header that nothing follows is another process's, printed in between.
-    std::erase_if(log_.runs, [](const NcclRun& one) { return one.ranks == 0 && one.rows.empty() && one.devices.empty(); });
+    std::erase_if(log_.runs, [](const NcclRun& one) {
+      return one.ranks == 0 && one.rows.empty() && one.devices.empty();
+    });
     note_separate_runs();
     if (log_.runs.empty()) log_.warnings.push_back("no table of nccl-tests found");
     return std::move(log_);
@@ -272,7 +285,9 @@ class Reader {
     struct Mark {
       std::string_view text, library;
     };
-    for (const Mark& mark : {Mark{"NCCL version ", "NCCL"}, {"RCCL version : ", "RCCL"}, {"RCCL version ", "RCCL"},
+    for (const Mark& mark : {Mark{"NCCL version ", "NCCL"},
+                             {"RCCL version : ", "RCCL"},
+                             {"RCCL version ", "RCCL"},
                              {"nccl-library=", "NCCL"}}) {
       const std::size_t at = text.find(mark.text);
       if (at == std::string_view::npos) continue;
@@ -299,10 +314,12 @@ class Reader {
     done.nodes = static_cast<int>(per_node.size());
     if (!per_node.empty()) {
       const int first = per_node.begin()->second;
-      if (std::ranges::all_of(per_node, [first](const auto& node) { return node.second == first; })) done.per_node = first;
+      if (std::ranges::all_of(per_node, [first](const auto& node) { return node.second == first; }))
+        done.per_node = first;
       const int highest = devices_.rbegin()->first;
       if (highest + 1 != done.ranks) {
-        done.warnings.push_back(fmt::format("the list of devices has {} ranks but goes up to rank {}", done.ranks, highest));
+        done.warnings.push_back(
+            fmt::format("the list of devices has {} ranks but goes up to rank {}", done.ranks, highest));
         done.ranks = done.nodes = done.per_node = 0;
       }
     } else if (!done.rows.empty()) {
@@ -314,19 +331,22 @@ class Reader {
     if (done.op == NcclOp::Unknown) guess_op(done);
     check_bandwidths(done);
     if (dropped_ > 0)
-      done.warnings.push_back(fmt::format("{} row{} broken off and left out", dropped_, dropped_ == 1 ? " is" : "s are"));
+      done.warnings.push_back(
+          fmt::format("{} row{} broken off and left out", dropped_, dropped_ == 1 ? " is" : "s are"));
     if (!done.complete)
-      done.warnings.push_back(fmt::format("cut off after {} rows: the closing average is missing", done.rows.size()));
+      done.warnings.push_back(
+          fmt::format("cut off after {} rows: the closing average is missing", done.rows.size()));
   }
 
   void guess_op(NcclRun& done) const {
     done.op = named_op_ != NcclOp::Unknown ? named_op_ : file_op_;
     if (done.op != NcclOp::Unknown) return;
     done.op = op_by_ratio(done);
-    done.warnings.push_back(done.op == NcclOp::Unknown
-                                ? "the log does not say which collective this is"
-                                : fmt::format("the log does not say which collective this is; {} by its busbw / algbw",
-                                              name_of(done.op)));
+    done.warnings.push_back(
+        done.op == NcclOp::Unknown
+            ? "the log does not say which collective this is"
+            : fmt::format("the log does not say which collective this is; {} by its busbw / algbw",
+                          name_of(done.op)));
   }
 
   /// All-gather and all-to-all, broadcast and scatter and so on have the same ratio: those stay unknown.
@@ -351,26 +371,28 @@ class Reader {
       if (wrong++ == 0) first = row.line;
     }
     if (wrong > 0)
-      done.warnings.push_back(fmt::format("{} of {} rows print another busbw than {} among {} ranks has by its size and "
-                                          "time, the first in line {}",
-                                          wrong, done.rows.size(), name_of(done.op), done.ranks, first));
+      done.warnings.push_back(
+          fmt::format("{} of {} rows print another busbw than {} among {} ranks has by its size and "
+                      "time, the first in line {}",
+                      wrong, done.rows.size(), name_of(done.op), done.ranks, first));
   }
 
   void note_separate_runs() {
     const int single = single_rank_runs(log_);
     if (single == 0) return;
-    log_.warnings.push_back(fmt::format("{} separate run{} of 1 rank: nothing was communicated; build nccl-tests with MPI=1, "
-                                        "or give one process all GPUs with -g",
-                                        single, single == 1 ? "" : "s"));
+    log_.warnings.push_back(
+        fmt::format("{} separate run{} of 1 rank: nothing was communicated; build nccl-tests with MPI=1, "
+                    "or give one process all GPUs with -g",
+                    single, single == 1 ? "" : "s"));
   }
 
   NcclLog log_;
   int line_ = 0;
-  bool open_ = false;                  // the last run of the log goes on
-  std::map<int, Device> devices_;      // of the open run, by rank
-  std::optional<bool> rooted_;         // its table has a root column; nothing: its heading was not seen
+  bool open_ = false;              // the last run of the log goes on
+  std::map<int, Device> devices_;  // of the open run, by rank
+  std::optional<bool> rooted_;     // its table has a root column; nothing: its heading was not seen
   int dropped_ = 0;
-  std::vector<std::string> row_;       // tokens of a row that may go on in the next line
+  std::vector<std::string> row_;  // tokens of a row that may go on in the next line
   int row_line_ = 0;
   NcclOp file_op_ = NcclOp::Unknown;   // by the name of the file
   NcclOp named_op_ = NcclOp::Unknown;  // by a command line, for all that follow

@@ -16,7 +16,16 @@
 namespace syncline::calibrate {
 
 enum class NcclOp : std::uint8_t {
-  Unknown, AllReduce, AllGather, ReduceScatter, AllToAll, SendReceive, Broadcast, Reduce, Gather, Scatter
+  Unknown,
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  SendReceive,
+  Broadcast,
+  Reduce,
+  Gather,
+  Scatter
 };
 /// "all_reduce", as nccl-tests names it; "unknown".
 [[nodiscard]] std::string_view name_of(NcclOp op);
@@ -26,18 +35,18 @@ enum class NcclOp : std::uint8_t {
 [[nodiscard]] double bus_factor(NcclOp op, int ranks);
 
 struct NcclTiming {
-  Seconds time;                    // of one call
-  BytesPerSecond algbw, busbw;     // as printed, GB/s of 1e9 B
+  Seconds time;                 // of one call
+  BytesPerSecond algbw, busbw;  // as printed, GB/s of 1e9 B
 };
 
 struct NcclRow {
-  Bytes size;                      // S, of the whole buffer
-  std::int64_t count = 0;          // elements
+  Bytes size;              // S, of the whole buffer
+  std::int64_t count = 0;  // elements
   std::string datatype, redop;
-  int root = -1;                   // -1: none
+  int root = -1;  // -1: none
   NcclTiming out_of_place;
   std::optional<NcclTiming> in_place;
-  int line = 0;                    // in the file, from 1
+  int line = 0;  // in the file, from 1
 };
 
 struct NcclRun {
@@ -48,7 +57,7 @@ struct NcclRun {
   std::vector<std::string> devices;  // names of the GPUs, each once
   std::string library, version;      // "NCCL", "2.22.3"; empty where not stated
   std::vector<NcclRow> rows;
-  bool complete = false;             // its closing average was printed
+  bool complete = false;  // its closing average was printed
   std::vector<std::string> warnings;
 };
 

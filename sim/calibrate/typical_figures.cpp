@@ -14,8 +14,8 @@ namespace {
 
 using Protocols = std::vector<ProtocolFigures>;
 constexpr std::array<Protocols CollectiveFigures::*, 5> Algorithms{
-    &CollectiveFigures::ring, &CollectiveFigures::tree, &CollectiveFigures::in_network, &CollectiveFigures::direct,
-    &CollectiveFigures::send};
+    &CollectiveFigures::ring, &CollectiveFigures::tree, &CollectiveFigures::in_network,
+    &CollectiveFigures::direct, &CollectiveFigures::send};
 
 double median(const std::set<double>& values) {
   const auto middle = std::next(values.begin(), static_cast<std::ptrdiff_t>((values.size() - 1) / 2));
@@ -60,7 +60,8 @@ TypicalFigures typical_figures(std::span<const TopologySpec> measured) {
   std::vector<const TopologySpec*> systems;
   for (const TopologySpec& spec : measured)
     if (spec.collectives) systems.push_back(&spec);
-  if (systems.empty()) throw std::invalid_argument("none of the topologies has figures of its communication library");
+  if (systems.empty())
+    throw std::invalid_argument("none of the topologies has figures of its communication library");
   TypicalFigures typical;
   for (const auto algorithm : Algorithms) {
     std::vector<const Protocols*> lists;
@@ -70,7 +71,8 @@ TypicalFigures typical_figures(std::span<const TopologySpec> measured) {
   std::set<double> inside, between;
   for (const TopologySpec* system : systems) {
     if (system->scale_up) inside.insert(efficiency_inside(*system));
-    if (!std::holds_alternative<std::monostate>(system->scale_out)) between.insert(efficiency_between(*system));
+    if (!std::holds_alternative<std::monostate>(system->scale_out))
+      between.insert(efficiency_between(*system));
   }
   if (!inside.empty()) typical.efficiency_inside = median(inside);
   if (!between.empty()) typical.efficiency_between = median(between);

@@ -89,7 +89,8 @@ CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes b
     plan.lanes.push_back(ring_lane(kind, bytes, in_order));
     return plan;
   }
-  for (const auto& ring : rings) plan.lanes.push_back(ring_lane(kind, bytes / static_cast<double>(rings.size()), ring));
+  for (const auto& ring : rings)
+    plan.lanes.push_back(ring_lane(kind, bytes / static_cast<double>(rings.size()), ring));
   return plan;
 }
 
@@ -120,7 +121,8 @@ GroupShape shape_of(std::span<const AcceleratorId> members, const Topology& topo
 std::span<const Algorithm> algorithms_of(CollectiveKind kind) {
   using enum Algorithm;
   static constexpr std::array AllReduces{Ring, Tree, InNetwork, Bucket, Hierarchical, Recursive, Direct};
-  static constexpr std::array Halves{Ring, Bucket, Hierarchical, Recursive, Direct};  // all-gather, reduce-scatter
+  static constexpr std::array Halves{Ring, Bucket, Hierarchical, Recursive,
+                                     Direct};  // all-gather, reduce-scatter
   static constexpr std::array Broadcasts{Ring, Tree, Hierarchical, Recursive, Direct};
   static constexpr std::array Reduces{Ring, Tree, Recursive, Direct};
   static constexpr std::array Parts{Direct, Recursive};  // scatter, gather
@@ -145,17 +147,20 @@ std::optional<std::string> refusal_of(CollectiveKind kind, Algorithm algorithm, 
   if (std::ranges::find(all, algorithm) == all.end()) {
     std::vector<std::string_view> names;
     for (const Algorithm one : all) names.push_back(name_of(one));
-    return fmt::format("{} cannot go by {}; it goes by {}", name_of(kind), name_of(algorithm), fmt::join(names, ", "));
+    return fmt::format("{} cannot go by {}; it goes by {}", name_of(kind), name_of(algorithm),
+                       fmt::join(names, ", "));
   }
   if (algorithm == Algorithm::Bucket && !layout.box)
     return "bucket goes along the dimensions of a torus, and these ranks fill no box of one; try ring";
   const bool by_node = algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop;
   if (by_node && !layout.equal_nodes())
-    return fmt::format("{} needs equally many ranks on every node; try {}", name_of(algorithm), name_of(all.front()));
+    return fmt::format("{} needs equally many ranks on every node; try {}", name_of(algorithm),
+                       name_of(all.front()));
   return std::nullopt;
 }
 
-CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes, const GroupShape& shape) {
+CollectivePlan plan_collective(CollectiveKind kind, Algorithm algorithm, Bytes bytes,
+                               const GroupShape& shape) {
   CollectivePlan plan;
   plan.algorithm = algorithm;
   plan.bytes = bytes;

@@ -29,7 +29,7 @@ struct Lane {
   std::vector<std::uint32_t> order;  // group positions
   bool closed = true;
   int steps = 0;
-  int lag = 1;             // 1: ring, forwards what came in the step before; 0: pipelined chain, forwards the same chunk
+  int lag = 1;  // 1: ring, forwards what came in the step before; 0: pipelined chain, forwards the same chunk
   Bytes step_bytes;        // of every step, unless `shrinking`
   bool shrinking = false;  // all-to-all by ring: step s carries (steps − s) blocks of step_bytes
 
@@ -47,15 +47,16 @@ struct Lane {
 struct Burst {
   enum class Pattern : std::uint8_t { AllPairs, FromFirst };  // each to all others; position 0 to all others
   Pattern pattern = Pattern::AllPairs;
-  Bytes bytes;                        // of each transfer
+  Bytes bytes;  // of each transfer
 };
 
 struct CollectivePlan {
   Algorithm algorithm = Algorithm::Ring;
   std::vector<Lane> lanes;    // run side by side, or
   std::vector<Burst> phases;  // run one after another, or
-  std::shared_ptr<const std::vector<Flow>> flows;  // run side by side, at rates in proportion to their shares,
-  Bytes bytes;                                     // of S = bytes; or
+  std::shared_ptr<const std::vector<Flow>>
+      flows;    // run side by side, at rates in proportion to their shares,
+  Bytes bytes;  // of S = bytes; or
   std::shared_ptr<const std::vector<Track>> tracks;  // run side by side, round after round, in shares of S
 };
 
@@ -90,7 +91,8 @@ struct CollectivePlan {
 /// of the first member, which sends to, or receives from, the root of each. Within one node only the chain is left.
 /// @param rings    as ring_orders() gives them: members of a node stand together
 /// @param node_of  by group position
-[[nodiscard]] std::vector<Flow> tree_flows(CollectiveKind kind, std::span<const std::vector<std::uint32_t>> rings,
+[[nodiscard]] std::vector<Flow> tree_flows(CollectiveKind kind,
+                                           std::span<const std::vector<std::uint32_t>> rings,
                                            std::span<const std::uint32_t> node_of);
 
 /// In how many pieces a chain passes on so many bytes.
@@ -112,7 +114,8 @@ struct GroupShape {
 /// Those that carry out a kind; the first of equally fast ones is preferred.
 [[nodiscard]] std::span<const Algorithm> algorithms_of(CollectiveKind kind);
 /// Why the algorithm cannot carry out the kind in such a group; nothing when it can.
-[[nodiscard]] std::optional<std::string> refusal_of(CollectiveKind kind, Algorithm algorithm, const Layout& layout);
+[[nodiscard]] std::optional<std::string> refusal_of(CollectiveKind kind, Algorithm algorithm,
+                                                    const Layout& layout);
 
 /// The plan by any algorithm.
 /// @pre refusal_of() finds nothing

@@ -41,9 +41,11 @@ Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topolog
     Seconds& fullest = link.kind == LinkKind::ScaleUp ? load.inside : load.between;
     fullest = std::max(fullest, bytes * use.coefficient / link.bandwidth);
     const Vertex& from = topology.vertex(link.from);
-    if (link.kind != LinkKind::ScaleUp && from.kind == VertexKind::Accelerator) out[from.node] += use.coefficient;
+    if (link.kind != LinkKind::ScaleUp && from.kind == VertexKind::Accelerator)
+      out[from.node] += use.coefficient;
   }
-  for (const auto& [node, coefficient] : out) load.out_of_node = std::max(load.out_of_node, bytes * coefficient);
+  for (const auto& [node, coefficient] : out)
+    load.out_of_node = std::max(load.out_of_node, bytes * coefficient);
   return load;
 }
 
@@ -69,7 +71,8 @@ std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const Accel
   return link_uses(plan, members, topology, sum);
 }
 
-Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology) {
+Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+                          const Topology& topology) {
   Bytes total;
   for_each_move(plan, members.size(), [&](std::size_t from, std::size_t to, Bytes bytes) {
     if (topology.node_of(members[from]) != topology.node_of(members[to])) total += bytes;
@@ -78,7 +81,8 @@ Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const Accelerato
 }
 
 Stretch wire_of(const ProtocolFigures& figures) {
-  return {std::min(figures.wire, 1 / figures.share_inside), std::min(figures.wire, 1 / figures.share_between)};
+  return {std::min(figures.wire, 1 / figures.share_inside),
+          std::min(figures.wire, 1 / figures.share_between)};
 }
 
 Stretch stretch_of(const ProtocolFigures& figures, Hops hops, const Load& load,
@@ -130,11 +134,13 @@ std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, Collecti
   }
   std::vector<Algorithm> algorithms{Algorithm::Ring};
   if (spread.nodes > 1 && !figures.tree.empty()) algorithms.push_back(Algorithm::Tree);
-  if (spread.members > spread.nodes && !figures.in_network.empty()) algorithms.push_back(Algorithm::InNetwork);
+  if (spread.members > spread.nodes && !figures.in_network.empty())
+    algorithms.push_back(Algorithm::InNetwork);
   return algorithms;
 }
 
-std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind, Algorithm algorithm) {
+std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind,
+                                            Algorithm algorithm) {
   const bool bound = kind != CollectiveKind::Shift && algorithm != Algorithm::Direct;
   return bound ? figures.node_limit : std::nullopt;
 }

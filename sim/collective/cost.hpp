@@ -69,13 +69,16 @@ void for_each_move(const CollectivePlan& plan, std::size_t members, const Move& 
 }
 
 /// Adds to each link of a plan what crosses it in all, in bytes.
-void add_moves(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology, BundleSum& sum);
+void add_moves(const CollectivePlan& plan, std::span<const AcceleratorId> members, const Topology& topology,
+               BundleSum& sum);
 /// Every link of a plan, by id, with what crosses it in all, in bytes, as coefficient.
-[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
+[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan,
+                                             std::span<const AcceleratorId> members,
                                              const Topology& topology);
 /// @param sum  scratch
-[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan, std::span<const AcceleratorId> members,
-                                             const Topology& topology, BundleSum& sum);
+[[nodiscard]] std::vector<LinkUse> link_uses(const CollectivePlan& plan,
+                                             std::span<const AcceleratorId> members, const Topology& topology,
+                                             BundleSum& sum);
 [[nodiscard]] Bytes bytes_between_nodes(const CollectivePlan& plan, std::span<const AcceleratorId> members,
                                         const Topology& topology);
 
@@ -101,12 +104,13 @@ struct Stretch {
 /// The protocols that an algorithm has figures for; of Shift, those of send. Broadcast and reduce have those
 /// of rings, scatter and gather those of direct exchanges, as libraries carry them out; algorithms that go in
 /// rounds have none.
-[[nodiscard]] const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
-                                                               Algorithm algorithm);
+[[nodiscard]] const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures,
+                                                               CollectiveKind kind, Algorithm algorithm);
 /// The algorithms that `auto` chooses from where there are figures: those that carry out the kind, have figures, and fit the group.
-[[nodiscard]] std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind, Spread spread);
+[[nodiscard]] std::vector<Algorithm> algorithms_for(const CollectiveFigures& figures, CollectiveKind kind,
+                                                    Spread spread);
 /// The limit, where the algorithm is bound by it: not direct exchanges, nor sends.
-[[nodiscard]] std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures, CollectiveKind kind,
-                                                          Algorithm algorithm);
+[[nodiscard]] std::optional<BytesPerSecond> node_limit_of(const CollectiveFigures& figures,
+                                                          CollectiveKind kind, Algorithm algorithm);
 
 }  // namespace syncline

@@ -1,7 +1,7 @@
-#include "sim/collective/collective.hpp"
-
 #include <algorithm>
 #include <optional>
+
+#include "sim/collective/collective.hpp"
 
 namespace syncline {
 namespace {
@@ -74,7 +74,8 @@ void put_first(std::uint32_t root, std::vector<Ring>& runs) {
 
 }  // namespace
 
-std::vector<Flow> tree_flows(CollectiveKind kind, std::span<const Ring> rings, std::span<const std::uint32_t> node_of) {
+std::vector<Flow> tree_flows(CollectiveKind kind, std::span<const Ring> rings,
+                             std::span<const std::uint32_t> node_of) {
   std::vector<Flow> flows;
   const double share = 1 / static_cast<double>(rings.size());
   for (const Ring& ring : rings) {
@@ -100,7 +101,8 @@ std::vector<Flow> in_network_flows(std::span<const Ring> rings, std::span<const 
     for (std::size_t i = 0; g > 1 && i < g; ++i)
       flows.push_back({run[i], run[(i + 1) % g], 1 + 1 / static_cast<double>(g)});
   }
-  for (const Ring& ring : rings) add_trees(runs_of(ring, node_of), 1 / static_cast<double>(rings.size()), {}, flows);
+  for (const Ring& ring : rings)
+    add_trees(runs_of(ring, node_of), 1 / static_cast<double>(rings.size()), {}, flows);
   return flows;
 }
 

@@ -28,6 +28,7 @@ class Pricer {
     for (LinkUse& use : hop.uses) use.coefficient /= topology_.link(use.link).bandwidth.si();
     return hop;
   }
+
  private:
   void follow(std::uint32_t from, std::uint32_t to) {
     way_.clear();
@@ -53,7 +54,8 @@ LinkCost cost_of_chains(const CollectivePlan& plan, Pricer& pricer) {
   std::vector<std::vector<ChainCost::Hop>> chains;
   for (const Lane& lane : plan.lanes) {
     std::vector<ChainCost::Hop>& hops = chains.emplace_back();
-    for (std::size_t i = 0; i < lane.senders(); ++i) hops.push_back(pricer.hop(lane.order[i], lane.order[i + 1]));
+    for (std::size_t i = 0; i < lane.senders(); ++i)
+      hops.push_back(pricer.hop(lane.order[i], lane.order[i + 1]));
   }
   return {{}, ChainCost(std::move(chains))};
 }
@@ -81,7 +83,8 @@ LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer&
   return cost;
 }
 
-LinkCost cost_of_flows(CollectiveKind kind, const CollectivePlan& plan, const GroupShape& shape, Pricer& pricer) {
+LinkCost cost_of_flows(CollectiveKind kind, const CollectivePlan& plan, const GroupShape& shape,
+                       Pricer& pricer) {
   Seconds inside, between;
   for (const Flow& flow : *plan.flows) {
     Seconds& longest = shape.node_of[flow.from] == shape.node_of[flow.to] ? inside : between;
@@ -100,7 +103,8 @@ LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
     for (const Track& track : *plan.tracks) {
       if (r >= track.size()) continue;
       for (const Flow& flow : track[r].flows)
-        longest = std::max(longest, pricer.add(flow.from, flow.to, flow.share) * static_cast<double>(track[r].repeat));
+        longest = std::max(longest,
+                           pricer.add(flow.from, flow.to, flow.share) * static_cast<double>(track[r].repeat));
     }
     cost.phases.push_back({{longest, pricer.take()}});
   }
@@ -116,7 +120,8 @@ ChainCost::ChainCost(std::vector<std::vector<Hop>> chains) : chains_(std::move(c
   std::vector<double> taken(links_, 0);
   for (const std::vector<Hop>& hops : chains_)
     for (const Hop& hop : hops)
-      for (const LinkUse& use : hop.uses) taken[use.link.value()] += use.coefficient / static_cast<double>(chains_.size());
+      for (const LinkUse& use : hop.uses)
+        taken[use.link.value()] += use.coefficient / static_cast<double>(chains_.size());
   if (!taken.empty()) seconds_per_byte_ = std::ranges::max(taken);
 }
 

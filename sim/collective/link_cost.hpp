@@ -46,8 +46,8 @@ class ChainCost {
 
  private:
   std::vector<std::vector<Hop>> chains_;
-  std::uint32_t links_ = 0;       // their ids are less
-  double seconds_per_byte_ = 0;   // of all chains together at the fullest link
+  std::uint32_t links_ = 0;      // their ids are less
+  double seconds_per_byte_ = 0;  // of all chains together at the fullest link
 };
 
 /// Of a plan: of each phase the longest of what may decide it, one phase after another; or of chains.
@@ -71,6 +71,7 @@ struct LinkCost {
 /// @param plan  of 1 byte; in one chunk
 /// @param sum   scratch
 [[nodiscard]] LinkCost link_cost(CollectiveKind kind, const CollectivePlan& plan, const GroupShape& shape,
-                                 std::span<const AcceleratorId> members, const Topology& topology, BundleSum& sum);
+                                 std::span<const AcceleratorId> members, const Topology& topology,
+                                 BundleSum& sum);
 
 }  // namespace syncline

@@ -30,7 +30,8 @@ std::vector<std::size_t> first_by_nic(const Order& node, std::span<const Acceler
   const Shape& shape = topology.shape();
   std::map<std::uint32_t, std::size_t> first;
   for (std::size_t i = 0; i < node.size(); ++i)
-    first.try_emplace(index_in_node(members[node[i]], topology) * static_cast<std::uint32_t>(shape.nics_per_node) /
+    first.try_emplace(index_in_node(members[node[i]], topology) *
+                          static_cast<std::uint32_t>(shape.nics_per_node) /
                           static_cast<std::uint32_t>(shape.accelerators_per_node),
                       i);
   std::vector<std::size_t> places;
@@ -145,7 +146,8 @@ constexpr std::uint32_t MostTranslations = 8;
 // A digit whose higher digits run through a multiple of its extent goes round and round (modular Gray code, all steps
 // the same way: Bae and Bose, IEEE Trans. Computers 52, 2003); any other goes to and fro (reflected), and closes when
 // the higher digits run through an even number. `start` is where the walk begins.
-Order walk(const TorusBox& torus, const std::vector<std::size_t>& order, const std::vector<std::uint32_t>& start) {
+Order walk(const TorusBox& torus, const std::vector<std::size_t>& order,
+           const std::vector<std::uint32_t>& start) {
   std::vector<std::uint32_t> stride(torus.extent.size(), 1);
   for (std::size_t d = 1; d < stride.size(); ++d) stride[d] = stride[d - 1] * torus.extent[d - 1];
   const std::uint32_t count = torus.count();
@@ -172,7 +174,8 @@ Order walk(const TorusBox& torus, const std::vector<std::size_t>& order, const s
 // every walk goes both ways, and each begins at several places along a diagonal.
 std::vector<Order> rings_on_torus(const TorusBox& torus) {
   const std::uint32_t longest = *std::max_element(torus.extent.begin(), torus.extent.end());
-  const auto extended = std::count_if(torus.extent.begin(), torus.extent.end(), [](auto extent) { return extent > 1; });
+  const auto extended =
+      std::count_if(torus.extent.begin(), torus.extent.end(), [](auto extent) { return extent > 1; });
   const std::uint32_t translations = torus.wrapped && extended > 1 ? std::min(MostTranslations, longest) : 1;
   std::vector<std::size_t> order(torus.extent.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -209,7 +212,8 @@ std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const 
   for (std::size_t d = 0; d < shape.torus.size(); ++d) {
     const auto size = static_cast<std::uint32_t>(shape.torus[d]);
     const auto coordinate = [&](AcceleratorId member) { return member.value() % vertices / stride % size; };
-    std::vector<std::uint32_t> rank_of(size, 0);  // by coordinate: 1 where a member has it, then how many are below
+    std::vector<std::uint32_t> rank_of(size,
+                                       0);  // by coordinate: 1 where a member has it, then how many are below
     for (const AcceleratorId member : members) rank_of[coordinate(member)] = 1;
     std::exclusive_scan(rank_of.begin(), rank_of.end(), rank_of.begin(), 0U);
     std::uint32_t extent = 0;

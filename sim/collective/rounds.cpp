@@ -13,8 +13,12 @@ namespace {
 using Positions = std::vector<std::uint32_t>;
 using enum CollectiveKind;
 
-bool has_reduction(CollectiveKind kind) { return kind == AllReduce || kind == ReduceScatter; }
-bool has_gather(CollectiveKind kind) { return kind == AllReduce || kind == AllGather; }
+bool has_reduction(CollectiveKind kind) {
+  return kind == AllReduce || kind == ReduceScatter;
+}
+bool has_gather(CollectiveKind kind) {
+  return kind == AllReduce || kind == AllGather;
+}
 
 /// The same in the opposite direction, last round first: a reduction of what is gathered, a broadcast backwards.
 Track reversed(const Track& track) {
@@ -24,7 +28,9 @@ Track reversed(const Track& track) {
   return back;
 }
 
-void append(Track& track, const Track& more) { track.insert(track.end(), more.begin(), more.end()); }
+void append(Track& track, const Track& more) {
+  track.insert(track.end(), more.begin(), more.end());
+}
 
 // --- recursive halving and doubling, binomial trees ---
 
@@ -74,7 +80,8 @@ Track binomial(std::uint32_t n, bool parts) {
   for (std::uint32_t distance = std::bit_ceil(n) / 2; distance > 0; distance /= 2) {
     Round round;
     for (std::uint32_t i = 0; i + distance < n; i += 2 * distance) {
-      const std::uint32_t behind = std::min(distance, n - i - distance);  // members reached by way of the receiver
+      const std::uint32_t behind =
+          std::min(distance, n - i - distance);  // members reached by way of the receiver
       round.flows.push_back({i, i + distance, parts ? static_cast<double>(behind) / n : 1.0});
     }
     track.push_back(std::move(round));
@@ -100,7 +107,8 @@ Track two_hop(const Layout& layout) {
   Round across, inside;
   for (const Positions& from : layout.nodes)
     for (const Positions& to : layout.nodes)
-      for (std::size_t i = 0; &from != &to && i < from.size(); ++i) across.flows.push_back({from[i], to[i], g / n});
+      for (std::size_t i = 0; &from != &to && i < from.size(); ++i)
+        across.flows.push_back({from[i], to[i], g / n});
   for (const Positions& node : layout.nodes)
     for (const std::uint32_t from : node)
       for (const std::uint32_t to : node)
@@ -197,7 +205,8 @@ std::vector<Track> bucket(CollectiveKind kind, const TorusBox& box) {
   std::vector<Track> tracks;
   const double part = 0.5 / static_cast<double>(levels.size());
   for (std::size_t first = 0; first < levels.size(); ++first) {
-    for (const bool backwards : {false, true}) tracks.push_back(reduce_and_gather(kind, levels, part, backwards));
+    for (const bool backwards : {false, true})
+      tracks.push_back(reduce_and_gather(kind, levels, part, backwards));
     std::rotate(levels.begin(), levels.begin() + 1, levels.end());
   }
   return tracks;
@@ -225,7 +234,8 @@ Layout layout_of(std::span<const AcceleratorId> members, const Topology& topolog
 }
 
 bool Layout::equal_nodes() const {
-  return std::ranges::all_of(nodes, [this](const Positions& node) { return node.size() == nodes.front().size(); });
+  return std::ranges::all_of(nodes,
+                             [this](const Positions& node) { return node.size() == nodes.front().size(); });
 }
 
 bool Layout::like(const Layout& other) const {

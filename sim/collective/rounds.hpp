@@ -30,17 +30,19 @@ using Track = std::vector<Round>;
 /// A torus, or a box of one, that members fill, each place once.
 struct TorusBox {
   std::vector<std::uint32_t> extent;
-  bool wrapped = true;                       // in every dimension: the two ends are neighbours
-  std::vector<std::uint32_t> position_of{};  // by vertex of the box, first dimension fastest: the member there
+  bool wrapped = true;  // in every dimension: the two ends are neighbours
+  std::vector<std::uint32_t>
+      position_of{};  // by vertex of the box, first dimension fastest: the member there
 
   [[nodiscard]] std::uint32_t count() const;
 };
 /// The box that the members fill in one torus; nothing when they do not.
-[[nodiscard]] std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members, const Topology& topology);
+[[nodiscard]] std::optional<TorusBox> torus_box(std::span<const AcceleratorId> members,
+                                                const Topology& topology);
 
 /// Positions of the members, node by node in the order in which the nodes appear.
-[[nodiscard]] std::vector<std::vector<std::uint32_t>> positions_by_node(std::span<const AcceleratorId> members,
-                                                                        const Topology& topology);
+[[nodiscard]] std::vector<std::vector<std::uint32_t>> positions_by_node(
+    std::span<const AcceleratorId> members, const Topology& topology);
 
 /// How a group lies on the cluster, so far as rounds want to know.
 struct Layout {
@@ -48,8 +50,8 @@ struct Layout {
   std::vector<std::vector<std::uint32_t>> nodes;  // positions, node by node
   std::optional<TorusBox> box;
 
-  [[nodiscard]] bool equal_nodes() const;             // as many members on each
-  [[nodiscard]] bool like(const Layout& other) const; // so that rounds of the one are as those of the other
+  [[nodiscard]] bool equal_nodes() const;              // as many members on each
+  [[nodiscard]] bool like(const Layout& other) const;  // so that rounds of the one are as those of the other
 };
 [[nodiscard]] Layout layout_of(std::span<const AcceleratorId> members, const Topology& topology);
 

@@ -78,16 +78,19 @@ void check_context_parallel(const Scenario& scenario, const ConfigNode& root, Co
   const TrainingShape& shape = scenario.job.shape;
   const std::int64_t ranks = shape.context_parallel, tensor = shape.tensor_parallel;
   if (ranks == 1) return;
-  const auto refuse = [&](std::string_view what, std::int64_t divisor, std::string_view path, std::int64_t whole) {
+  const auto refuse = [&](std::string_view what, std::int64_t divisor, std::string_view path,
+                          std::int64_t whole) {
     errors.add(place_of(root, "parallel.cp"),
                fmt::format("\"parallel.cp\" is {}: {} = {} do not divide {} ({})", ranks, what, divisor, path,
                            whole));
   };
   const std::int64_t chunks = 2 * ranks * (shape.sequence_parallel ? tensor : 1);
   if (shape.sequence % chunks != 0)
-    return refuse(shape.sequence_parallel ? "2 × cp × tp" : "2 × cp", chunks, "batch.sequence", shape.sequence);
+    return refuse(shape.sequence_parallel ? "2 × cp × tp" : "2 × cp", chunks, "batch.sequence",
+                  shape.sequence);
   if (shape.context_exchange != ContextExchange::AllToAll) return;
-  if (model.heads % (tensor * ranks) != 0) return refuse("tp × cp", tensor * ranks, "model.heads", model.heads);
+  if (model.heads % (tensor * ranks) != 0)
+    return refuse("tp × cp", tensor * ranks, "model.heads", model.heads);
   if (model.kv_heads % (tensor * ranks) != 0)
     refuse("tp × cp", tensor * ranks, "model.kv-heads", model.kv_heads);
 }
@@ -107,8 +110,8 @@ void check_shard_group(const TrainingJob& job, const ConfigNode& root, ConfigErr
                                   divisors_near(group, all)));
   if (group % context != 0)
     errors.add(place_of(root, "sharding.group"),
-               fmt::format("\"sharding.group\" is {}, which is not a multiple of parallel.cp ({}); try {}", group,
-                           context, multiples_near(group, context)));
+               fmt::format("\"sharding.group\" is {}, which is not a multiple of parallel.cp ({}); try {}",
+                           group, context, multiples_near(group, context)));
 }
 
 double ops_of(const ModuleCost& cost) {

@@ -64,8 +64,9 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
                   errors);
   if (!model.output_projection && model.tied_embedding) {
     const std::string path = fmt::format("{}output-projection", prefix);
-    errors.add(place_of(root, path),
-               fmt::format("\"{}\" is false, but {}tied-embedding is true; leave out one of the two", path, prefix));
+    errors.add(
+        place_of(root, path),
+        fmt::format("\"{}\" is false, but {}tied-embedding is true; leave out one of the two", path, prefix));
   }
   const std::int64_t width = std::int64_t{model.heads} * model.head_size;
   if (width > WidestProjection) {
@@ -85,15 +86,15 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
   }
 }
 
-std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
-                                       ConfigErrors& errors) {
+std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root,
+                                       std::string_view prefix, ConfigErrors& errors) {
   const int count = topology.accelerators;
   const int per_node = topology.accelerators_per_node;
   if (!topology.graph && count % per_node != 0) {
     const std::string path = fmt::format("{}accelerators", prefix);
     errors.add(place_of(root, path),
-               fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}", path,
-                           count, prefix, per_node, multiples_near(count, per_node)));
+               fmt::format("\"{}\" is {}, which is not a multiple of {}accelerators-per-node ({}); try {}",
+                           path, count, prefix, per_node, multiples_near(count, per_node)));
     return std::nullopt;
   }
   if (topology.nic &&
@@ -104,7 +105,8 @@ std::optional<Topology> check_topology(const TopologySpec& topology, const Confi
   try {
     return build_topology(topology);
   } catch (const GraphError& error) {
-    errors.add(place_of_item(root, fmt::format("{}graph.{}", prefix, error.list()), error.index()), error.what());
+    errors.add(place_of_item(root, fmt::format("{}graph.{}", prefix, error.list()), error.index()),
+               error.what());
   } catch (const std::invalid_argument& error) {
     errors.add(place_of(root, block), error.what());
   }

@@ -15,7 +15,8 @@
 namespace syncline {
 
 /// That the parts that faults name are there, and that the others can still reach each other.
-void check_faults(const Scenario& scenario, const Topology& topology, const ConfigNode& root, ConfigErrors& errors);
+void check_faults(const Scenario& scenario, const Topology& topology, const ConfigNode& root,
+                  ConfigErrors& errors);
 
 /// @param root    the file, for places
 /// @param prefix  path of the block in it: "model." in a scenario, "" in a file of its own
@@ -25,8 +26,8 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
 void check_latent(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
                   ConfigErrors& errors);
 /// Builds the topology to see whether it can be built, when the counts fit; nullopt, and an error, when not.
-std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root, std::string_view prefix,
-                                       ConfigErrors& errors);
+std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root,
+                                       std::string_view prefix, ConfigErrors& errors);
 /// Batch against ranks, sequence against model.
 void check_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
 /// Precisions against the device and each other, and how layers are run; of check_job.

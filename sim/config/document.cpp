@@ -68,8 +68,7 @@ std::string scalar_text(std::string_view text) {
 
 std::string flow_text(const ConfigNode& node) {
   switch (node.kind) {
-    case ConfigNode::Kind::Scalar:
-      return scalar_text(node.text);
+    case ConfigNode::Kind::Scalar: return scalar_text(node.text);
     case ConfigNode::Kind::List: {
       std::vector<std::string> items;
       for (const ConfigNode& item : node.items) items.push_back(flow_text(item));
@@ -82,8 +81,7 @@ std::string flow_text(const ConfigNode& node) {
       return fmt::format("{{{}}}", fmt::join(entries, ", "));
     }
     case ConfigNode::Kind::Nothing:
-    case ConfigNode::Kind::Faulty:
-      break;
+    case ConfigNode::Kind::Faulty: break;
   }
   return "~";
 }
@@ -308,7 +306,9 @@ Place place_of(const ConfigNode& root, std::string_view path) {
   return place;
 }
 
-std::string to_flow_yaml(const ConfigNode& node) { return flow_text(node); }
+std::string to_flow_yaml(const ConfigNode& node) {
+  return flow_text(node);
+}
 
 std::string to_yaml(const ConfigNode& root) {
   std::string out;

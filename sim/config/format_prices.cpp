@@ -20,12 +20,15 @@ constexpr Limits PartPorts{.low = 1, .high = 65536};
 constexpr Limits Dimensions{.low = 1, .high = 6};
 constexpr Limits BlockSide{.low = 1, .high = 65536};
 
-Names<Medium> media() { return {{"copper", Medium::Copper}, {"optics", Medium::Optics}}; }
+Names<Medium> media() {
+  return {{"copper", Medium::Copper}, {"optics", Medium::Optics}};
+}
 
 /// Of a part whose rate does not matter.
 Fields price_fields(PricedPart& part) {
   return {optional("usd", part.usd, Dollars), optional("usd-low", part.usd_low, Dollars),
-          optional("usd-high", part.usd_high, Dollars), optional("power", part.power), required("source", part.source)};
+          optional("usd-high", part.usd_high, Dollars), optional("power", part.power),
+          required("source", part.source)};
 }
 
 }  // namespace
@@ -37,8 +40,8 @@ Fields fields_of(PricedPart& part) {
 }
 
 Fields fields_of(OpticalCircuits& circuits) {
-  return {required("dimensions", circuits.dimensions, Dimensions), required("block", circuits.block, BlockSide),
-          required_block("port", price_fields(circuits.port))};
+  return {required("dimensions", circuits.dimensions, Dimensions),
+          required("block", circuits.block, BlockSide), required_block("port", price_fields(circuits.port))};
 }
 
 Fields fields_of(PriceList& prices) {

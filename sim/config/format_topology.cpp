@@ -69,14 +69,10 @@ void read_scale_out(const ConfigValue& value, ScaleOut& fabric) {
   if (chosen == kinds.end())
     return kind_codec.read({entry->value, entry->mark, value.below("kind"), value.errors});
   switch (chosen->second) {
-    case ScaleOutKind::FatTree:
-      return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
-    case ScaleOutKind::Torus:
-      return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
-    case ScaleOutKind::AllToAll:
-      return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
-    case ScaleOutKind::Dragonfly:
-      return read_fields(value, with_kind(kind, fabric.emplace<DragonflySpec>()));
+    case ScaleOutKind::FatTree: return read_fields(value, with_kind(kind, fabric.emplace<FatTreeSpec>()));
+    case ScaleOutKind::Torus: return read_fields(value, with_kind(kind, fabric.emplace<TorusSpec>()));
+    case ScaleOutKind::AllToAll: return read_fields(value, with_kind(kind, fabric.emplace<AllToAllSpec>()));
+    case ScaleOutKind::Dragonfly: return read_fields(value, with_kind(kind, fabric.emplace<DragonflySpec>()));
   }
 }
 
@@ -113,7 +109,8 @@ Codec twist_codec(std::vector<TwistSpec>& twists) {
   const auto read = [&twists, list](const ConfigValue& value) {
     if (is_none(value.node)) return twists.clear();
     if (value.node.kind == ConfigNode::Kind::Scalar)
-      return value.fail(fmt::format("expected twists such as {{of: 0, along: 1, by: 4}}, or none, not \"{}\"", value.node.text));
+      return value.fail(fmt::format("expected twists such as {{of: 0, along: 1, by: 4}}, or none, not \"{}\"",
+                                    value.node.text));
     list.read(value);
   };
   return {list.expects, read, list.write};
@@ -128,15 +125,17 @@ Fields fields_of(LinkSpec& link) {
 
 Fields fields_of(ScaleUpSpec& scale_up) {
   using Kind = ScaleUpSpec::Kind;
-  return {
-      required("kind", scale_up.kind,
-               Names<Kind>{{"switch", Kind::Switch}, {"full-mesh", Kind::FullMesh}, {"torus", Kind::Torus}, {"pcie", Kind::Pcie}}),
-      optional("shape", scale_up.shape),
-      printed_if(scale_up.kind == Kind::Torus, optional("dimensions", scale_up.dimensions, Dimensions)),
-      optional("wrap", scale_up.wrap),
-      {"twist", false, twist_codec(scale_up.twist)},
-      printed_if(scale_up.kind == Kind::Pcie, optional("pcie", scale_up.pcie)),
-      required("link", scale_up.link)};
+  return {required("kind", scale_up.kind,
+                   Names<Kind>{{"switch", Kind::Switch},
+                               {"full-mesh", Kind::FullMesh},
+                               {"torus", Kind::Torus},
+                               {"pcie", Kind::Pcie}}),
+          optional("shape", scale_up.shape),
+          printed_if(scale_up.kind == Kind::Torus, optional("dimensions", scale_up.dimensions, Dimensions)),
+          optional("wrap", scale_up.wrap),
+          {"twist", false, twist_codec(scale_up.twist)},
+          printed_if(scale_up.kind == Kind::Pcie, optional("pcie", scale_up.pcie)),
+          required("link", scale_up.link)};
 }
 
 Fields fields_of(NicSpec& nic) {
@@ -144,7 +143,8 @@ Fields fields_of(NicSpec& nic) {
 }
 
 Fields fields_of(FatTreeSpec& tree) {
-  return {optional("levels", tree.levels, Levels), optional("radix", tree.radix, Ports),
+  return {optional("levels", tree.levels, Levels),
+          optional("radix", tree.radix, Ports),
           optional("oversubscription", tree.oversubscription, Oversubscriptions),
           optional("rail-optimised", tree.rail_optimised),
           printed_if(tree.rail_only, optional("rail-only", tree.rail_only)),
@@ -158,8 +158,11 @@ Fields fields_of(FatTreeSpec& tree) {
 }
 
 Fields fields_of(TorusSpec& torus) {
-  return {optional("shape", torus.shape), optional("dimensions", torus.dimensions, Dimensions),
-          optional("wrap", torus.wrap), {"twist", false, twist_codec(torus.twist)}, required("link", torus.link)};
+  return {optional("shape", torus.shape),
+          optional("dimensions", torus.dimensions, Dimensions),
+          optional("wrap", torus.wrap),
+          {"twist", false, twist_codec(torus.twist)},
+          required("link", torus.link)};
 }
 
 Fields fields_of(AllToAllSpec& fabric) {
@@ -201,8 +204,10 @@ Fields fields_of(GraphSpec::Node& vertex) {
 }
 
 Fields fields_of(GraphSpec::Edge& edge) {
-  return {required("from", edge.from), required("to", edge.to), printed_if(!edge.both, optional("both", edge.both)),
-          printed_if(!edge.kind.empty(), {"kind", false, kept_word_codec(edge.kind, {"scale-up", "host-bus", "scale-out"})}),
+  return {required("from", edge.from), required("to", edge.to),
+          printed_if(!edge.both, optional("both", edge.both)),
+          printed_if(!edge.kind.empty(),
+                     {"kind", false, kept_word_codec(edge.kind, {"scale-up", "host-bus", "scale-out"})}),
           required("link", edge.link)};
 }
 
@@ -218,7 +223,8 @@ Fields fields_of(GraphSpec& graph) {
 Codec codec(TopologySpec& topology) {
   const auto read = [&topology](const ConfigValue& value) {
     topology.graph.reset();
-    if (value.node.kind == ConfigNode::Kind::Map && value.node.find("graph") != nullptr) topology.graph.emplace();
+    if (value.node.kind == ConfigNode::Kind::Map && value.node.find("graph") != nullptr)
+      topology.graph.emplace();
     read_fields(value, fields_of(topology));
     if (!topology.graph) return;
     topology.accelerators = static_cast<int>(

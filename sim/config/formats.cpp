@@ -38,20 +38,15 @@ Codec metric_value_codec(double& value, const std::string& metric, Limits limits
     const std::vector<std::string> known = metric_names();
     if (std::ranges::find(known, metric) == known.end()) return;  // reported where the metric stands
     switch (find_metric(metric).unit) {
-      case MetricUnit::Time:
-        return as(Seconds(value), limits, use);
-      case MetricUnit::Size:
-        return as(Bytes(value), limits, use);
-      case MetricUnit::FlopRate:
-        return as(FlopPerSecond(value), limits, use);
-      case MetricUnit::Power:
-        return as(Watts(value), limits, use);
+      case MetricUnit::Time: return as(Seconds(value), limits, use);
+      case MetricUnit::Size: return as(Bytes(value), limits, use);
+      case MetricUnit::FlopRate: return as(FlopPerSecond(value), limits, use);
+      case MetricUnit::Power: return as(Watts(value), limits, use);
       case MetricUnit::Energy:  // J
       case MetricUnit::Money:   // US dollars
       case MetricUnit::Share:
       case MetricUnit::TokenRate:
-      case MetricUnit::Count:
-        return use(codec(value, limits));
+      case MetricUnit::Count: return use(codec(value, limits));
     }
   };
   return {"a value with the metric's unit",
@@ -134,8 +129,9 @@ Fields fields_of(ModelSpec& model) {
 Fields fields_of(LatentAttention& latent) {
   constexpr Limits AnyRank{.low = 0, .high = Width.high};
   return {optional("query-rank", latent.query_rank, AnyRank),
-          required("key-value-rank", latent.key_value_rank, Width), required("plain", latent.plain_size, Width),
-          required("rotary", latent.rotary_size, Width), required("value", latent.value_size, Width)};
+          required("key-value-rank", latent.key_value_rank, Width),
+          required("plain", latent.plain_size, Width), required("rotary", latent.rotary_size, Width),
+          required("value", latent.value_size, Width)};
 }
 
 Fields fields_of(PublishedFigure& figure) {

@@ -14,9 +14,9 @@ namespace {
 
 using Keys = std::vector<std::string_view>;
 
-const Keys TrainingKeys{"device",   "model",     "parallel", "batch",     "precision",
-                        "sharding", "recompute", "kernels",  "attention", "dropout",
-                        "implementation", "weight-gradients", "fused-loss", "frozen"};
+const Keys TrainingKeys{"device",     "model",   "parallel",  "batch",   "precision",      "sharding",
+                        "recompute",  "kernels", "attention", "dropout", "implementation", "weight-gradients",
+                        "fused-loss", "frozen"};
 const Keys TrainingPipelineKeys{"scatter-gather", "split"};
 const Keys TextbookPipelineKeys{"stages",         "microbatches",    "order",       "csv", "forward",
                                 "backward-input", "backward-weight", "fused",       "hop", "bytes",
@@ -143,7 +143,8 @@ void refuse_in_training(ConfigNode& root, Refusal& refuse) {
                          fmt::join(kinds, ", "), kinds.front()));
   if (kind != "fsdp") return;
   if (text_at(root, "parallel", "pp", "1") == "1")
-    refuse("", {"pipeline"}, "is of fsdp with parallel.pp above 1, and of all other kinds of sharding: leave it out");
+    refuse("", {"pipeline"},
+           "is of fsdp with parallel.pp above 1, and of all other kinds of sharding: leave it out");
   else
     refuse("sharding", UnpipedFsdpKeys,
            "is of fsdp without a pipeline; a stage of one keeps its weights from their first use to its last "

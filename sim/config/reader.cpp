@@ -15,16 +15,11 @@ namespace {
 
 std::string_view word_for(ConfigNode::Kind kind) {
   switch (kind) {
-    case ConfigNode::Kind::Nothing:
-      return "nothing";
-    case ConfigNode::Kind::Scalar:
-      return "a single value";
-    case ConfigNode::Kind::List:
-      return "a list";
-    case ConfigNode::Kind::Map:
-      return "a block of keys";
-    case ConfigNode::Kind::Faulty:
-      break;
+    case ConfigNode::Kind::Nothing: return "nothing";
+    case ConfigNode::Kind::Scalar: return "a single value";
+    case ConfigNode::Kind::List: return "a list";
+    case ConfigNode::Kind::Map: return "a block of keys";
+    case ConfigNode::Kind::Faulty: break;
   }
   return "an error";
 }

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 void resolve_blocks(ConfigNode& root, const fs::path& from, ConfigErrors& errors, ConfigFiles& files) {
   for (const Catalogue& catalogue : {Topologies, Devices, Models})
-    if (ConfigEntry* entry = root.find(catalogue.what)) resolve_block(entry->value, catalogue, from, errors, files);
+    if (ConfigEntry* entry = root.find(catalogue.what))
+      resolve_block(entry->value, catalogue, from, errors, files);
 }
 
 void name_if_inline(std::string& name) {
@@ -71,7 +72,8 @@ std::optional<Topology> finish_given(Scenario& scenario, const ConfigNode& root,
 }
 
 /// Most have no topology.
-std::optional<Topology> finish_textbook(TextbookPipeline& textbook, const ConfigNode& root, ConfigErrors& errors) {
+std::optional<Topology> finish_textbook(TextbookPipeline& textbook, const ConfigNode& root,
+                                        ConfigErrors& errors) {
   fill_in(textbook);
   check_textbook(textbook, root, errors);
   if (!textbook.topology) return std::nullopt;
@@ -113,13 +115,14 @@ Scenario scenario_of(ConfigNode root, const std::string& file, ConfigErrors& err
   read_fields({root, root.mark, "", errors}, fields_of(scenario));
   errors.throw_if_any();
 
-  const std::optional<Topology> topology =
-      scenario.given      ? finish_given(scenario, root, folder, errors)
-      : scenario.textbook ? finish_textbook(*scenario.textbook, root, errors)
-                          : finish_training(scenario, root, errors);
+  const std::optional<Topology> topology = scenario.given ? finish_given(scenario, root, folder, errors)
+                                           : scenario.textbook
+                                               ? finish_textbook(*scenario.textbook, root, errors)
+                                               : finish_training(scenario, root, errors);
   const bool plain = scenario.textbook && !scenario.textbook->topology;
   if (plain && !scenario.faults.empty())
-    errors.add(place_of(root, "faults"), "\"faults\" are of a topology's parts, and there is none; add topology");
+    errors.add(place_of(root, "faults"),
+               "\"faults\" are of a topology's parts, and there is none; add topology");
   else if (topology)
     check_faults(scenario, *topology, root, errors);
   errors.throw_if_any();

@@ -99,8 +99,8 @@ CsvTable CsvTable::parse(std::string_view text, std::string name) {
     std::vector<std::string> row = parser.row();
     if (row.empty()) continue;
     if (row.size() != table.columns_.size())
-      parser.fail_at(line, fmt::format("{} fields, but the header names {} columns", row.size(),
-                                       table.columns_.size()));
+      parser.fail_at(
+          line, fmt::format("{} fields, but the header names {} columns", row.size(), table.columns_.size()));
     table.rows_.push_back(std::move(row));
     table.lines_.push_back(line);
   }

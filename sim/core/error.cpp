@@ -29,20 +29,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
 }
 
-constexpr std::size_t LongestShownLine = 160;  // bytes; of a longer source line the part round the caret is shown
+constexpr std::size_t LongestShownLine =
+    160;  // bytes; of a longer source line the part round the caret is shown
 constexpr std::size_t ShownBeforeCaret = 110;
 constexpr std::size_t MostNamesListed = 16;
 
-bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }  // UTF-8
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}  // UTF-8
 
 bool is_text(std::string_view line) {
-  return std::none_of(line.begin(), line.end(), [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7F; });
+  return std::none_of(line.begin(), line.end(),
+                      [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7F; });
 }
 
 // Cuts a long line down to the part round `column` [bytes, from 1], which is moved along.
@@ -61,7 +66,8 @@ std::string clipped(const std::string& line, std::size_t& column) {
 std::string indent_to(std::string_view line, std::size_t column) {
   std::string indent;
   for (std::size_t i = 0; i + 1 < column; ++i)
-    if (i >= line.size() || !continues_character(line[i])) indent += i < line.size() && line[i] == '\t' ? '\t' : ' ';
+    if (i >= line.size() || !continues_character(line[i]))
+      indent += i < line.size() && line[i] == '\t' ? '\t' : ' ';
   return indent;
 }
 
@@ -93,7 +99,8 @@ std::string format_diagnostic(const Diagnostic& diagnostic) {
   if (place.line > 0 && place.column > 0) text += fmt::format(":{}", place.column);
   if (!text.empty()) text += ": ";
   text += "error: " + printable(diagnostic.message, true);
-  if (place.line > 0 && !place.source_line.empty() && is_text(place.source_line)) text += source_excerpt(place);
+  if (place.line > 0 && !place.source_line.empty() && is_text(place.source_line))
+    text += source_excerpt(place);
   return text;
 }
 
@@ -112,12 +119,14 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
-std::string unknown_name(std::string_view what, std::string_view word, const std::vector<std::string>& known) {
+std::string unknown_name(std::string_view what, std::string_view word,
+                         const std::vector<std::string>& known) {
   std::string text = fmt::format("unknown {} \"{}\"", what, word);
   const std::string near = nearest_name(word, known);
   if (!near.empty()) text += fmt::format("; did you mean \"{}\"?", near);
   if (known.empty()) return text;
-  const auto listed_end = known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), MostNamesListed));
+  const auto listed_end =
+      known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), MostNamesListed));
   text += fmt::format(" (known: {}", fmt::join(known.begin(), listed_end, ", "));
   if (listed_end != known.end()) text += fmt::format(" and {} more", known.end() - listed_end);
   return text + ")";

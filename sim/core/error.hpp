@@ -11,7 +11,7 @@ namespace syncline {
 /// Where in the user's input something stands. Lines and columns count from 1; 0 means "not known". Columns count
 /// bytes, as yaml-cpp does; the caret is set under the right character all the same.
 struct Place {
-  std::string file;         // as the user named it; empty for a command-line flag
+  std::string file;  // as the user named it; empty for a command-line flag
   int line = 0;
   int column = 0;
   std::string source_line;  // the text of that line, shown with a caret under `column`; may be empty

@@ -21,16 +21,16 @@ class Id {
   std::uint32_t value_ = 0;
 };
 
-using RankId = Id<struct RankKind>;                 // one process, one accelerator
-using AcceleratorId = Id<struct AcceleratorKind>;   // position in Topology::accelerators()
-using VertexId = Id<struct VertexKindTag>;          // vertex of the topology graph
-using LinkId = Id<struct LinkKindTag>;              // directed link of the topology graph
-using StreamId = Id<struct StreamKind>;             // position in Schedule::streams
-using RoleId = Id<struct RoleKind>;                 // position in Schedule::roles
-using WorkId = Id<struct WorkKind>;                 // position in Schedule::works
-using FamilyId = Id<struct FamilyKind>;             // position in Schedule::families
-using GroupId = Id<struct GroupKind>;               // group within its family
-using OpIndex = Id<struct OpKindTag>;               // position in a role's program
+using RankId = Id<struct RankKind>;                // one process, one accelerator
+using AcceleratorId = Id<struct AcceleratorKind>;  // position in Topology::accelerators()
+using VertexId = Id<struct VertexKindTag>;         // vertex of the topology graph
+using LinkId = Id<struct LinkKindTag>;             // directed link of the topology graph
+using StreamId = Id<struct StreamKind>;            // position in Schedule::streams
+using RoleId = Id<struct RoleKind>;                // position in Schedule::roles
+using WorkId = Id<struct WorkKind>;                // position in Schedule::works
+using FamilyId = Id<struct FamilyKind>;            // position in Schedule::families
+using GroupId = Id<struct GroupKind>;              // group within its family
+using OpIndex = Id<struct OpKindTag>;              // position in a role's program
 
 }  // namespace syncline
 

@@ -8,7 +8,9 @@ namespace syncline {
 namespace {
 
 // U+0080 to U+009F in UTF-8: terminals take them for ESC and a letter.
-bool is_control_pair(unsigned char first, unsigned char second) { return first == 0xC2 && second >= 0x80 && second < 0xA0; }
+bool is_control_pair(unsigned char first, unsigned char second) {
+  return first == 0xC2 && second >= 0x80 && second < 0xA0;
+}
 
 }  // namespace
 

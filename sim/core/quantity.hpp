@@ -18,10 +18,22 @@ class Quantity {
   /// The value in SI units (s, B, B/s, FLOP, FLOP/s, W, J).
   [[nodiscard]] constexpr double si() const { return si_; }
 
-  constexpr Quantity& operator+=(Quantity other) { si_ += other.si_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { si_ -= other.si_; return *this; }
-  constexpr Quantity& operator*=(double factor) { si_ *= factor; return *this; }
-  constexpr Quantity& operator/=(double factor) { si_ /= factor; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    si_ += other.si_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    si_ -= other.si_;
+    return *this;
+  }
+  constexpr Quantity& operator*=(double factor) {
+    si_ *= factor;
+    return *this;
+  }
+  constexpr Quantity& operator/=(double factor) {
+    si_ /= factor;
+    return *this;
+  }
 
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.si_ + b.si_); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.si_ - b.si_); }
@@ -44,20 +56,40 @@ using FlopPerSecond = Quantity<struct FlopPerSecondUnit>;
 using Watts = Quantity<struct WattUnit>;
 using Joules = Quantity<struct JouleUnit>;
 
-constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) { return Seconds(amount.si() / rate.si()); }
-constexpr BytesPerSecond operator/(Bytes amount, Seconds time) { return BytesPerSecond(amount.si() / time.si()); }
-constexpr Bytes operator*(BytesPerSecond rate, Seconds time) { return Bytes(rate.si() * time.si()); }
-constexpr Bytes operator*(Seconds time, BytesPerSecond rate) { return rate * time; }
-constexpr Seconds operator/(Flop work, FlopPerSecond rate) { return Seconds(work.si() / rate.si()); }
-constexpr FlopPerSecond operator/(Flop work, Seconds time) { return FlopPerSecond(work.si() / time.si()); }
-constexpr Joules operator*(Watts power, Seconds time) { return Joules(power.si() * time.si()); }
-constexpr Flop operator*(FlopPerSecond rate, Seconds time) { return Flop(rate.si() * time.si()); }
+constexpr Seconds operator/(Bytes amount, BytesPerSecond rate) {
+  return Seconds(amount.si() / rate.si());
+}
+constexpr BytesPerSecond operator/(Bytes amount, Seconds time) {
+  return BytesPerSecond(amount.si() / time.si());
+}
+constexpr Bytes operator*(BytesPerSecond rate, Seconds time) {
+  return Bytes(rate.si() * time.si());
+}
+constexpr Bytes operator*(Seconds time, BytesPerSecond rate) {
+  return rate * time;
+}
+constexpr Seconds operator/(Flop work, FlopPerSecond rate) {
+  return Seconds(work.si() / rate.si());
+}
+constexpr FlopPerSecond operator/(Flop work, Seconds time) {
+  return FlopPerSecond(work.si() / time.si());
+}
+constexpr Joules operator*(Watts power, Seconds time) {
+  return Joules(power.si() * time.si());
+}
+constexpr Flop operator*(FlopPerSecond rate, Seconds time) {
+  return Flop(rate.si() * time.si());
+}
 
 /// Literals: k, M, G, T are powers of 10; Ki, Mi, Gi powers of 2; `b` is a bit, `B` a byte.
 namespace literals {
-#define SYNCLINE_LITERAL(suffix, Type, factor)                                                          \
-  constexpr Type operator""_##suffix(long double value) { return Type(static_cast<double>(value) * (factor)); } \
-  constexpr Type operator""_##suffix(unsigned long long value) { return Type(static_cast<double>(value) * (factor)); }
+#define SYNCLINE_LITERAL(suffix, Type, factor)                   \
+  constexpr Type operator""_##suffix(long double value) {        \
+    return Type(static_cast<double>(value) * (factor));          \
+  }                                                              \
+  constexpr Type operator""_##suffix(unsigned long long value) { \
+    return Type(static_cast<double>(value) * (factor));          \
+  }
 
 SYNCLINE_LITERAL(s, Seconds, 1.0)
 SYNCLINE_LITERAL(ms, Seconds, 1e-3)

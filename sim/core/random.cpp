@@ -34,7 +34,9 @@ std::uint64_t Random::bits() {
   return result;
 }
 
-double Random::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+double Random::uniform() {
+  return static_cast<double>(bits() >> 11) * 0x1.0p-53;
+}
 
 std::uint64_t Random::below(std::uint64_t bound) {
   const std::uint64_t threshold = -bound % bound;  // 2^64 mod bound: values below it would be favoured

@@ -24,18 +24,43 @@ struct UnitTable {
 
 constexpr double Ki = 1024.0;
 
-constexpr std::array TimeUnits = std::to_array<Unit>(
-    {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}});
-constexpr std::array SizeUnits = std::to_array<Unit>({{"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-    {"KiB", Ki}, {"MiB", Ki * Ki}, {"GiB", Ki * Ki * Ki}, {"TiB", Ki * Ki * Ki * Ki}});
-constexpr std::array RateUnits = std::to_array<Unit>({{"bps", 1.0 / 8}, {"kbps", 1e3 / 8}, {"Mbps", 1e6 / 8},
-    {"Gbps", 1e9 / 8}, {"Tbps", 1e12 / 8}, {"Bps", 1}, {"kBps", 1e3}, {"MBps", 1e6}, {"GBps", 1e9}, {"TBps", 1e12},
-    {"B/s", 1}, {"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}, {"KiB/s", Ki}, {"MiB/s", Ki * Ki},
-    {"GiB/s", Ki * Ki * Ki}});
-constexpr std::array FlopUnits = std::to_array<Unit>(
-    {{"FLOP", 1}, {"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}});
-constexpr std::array FlopRateUnits = std::to_array<Unit>({{"GFLOPps", 1e9}, {"TFLOPps", 1e12}, {"PFLOPps", 1e15},
-    {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}});
+constexpr std::array TimeUnits =
+    std::to_array<Unit>({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}});
+constexpr std::array SizeUnits = std::to_array<Unit>({{"B", 1},
+                                                      {"kB", 1e3},
+                                                      {"MB", 1e6},
+                                                      {"GB", 1e9},
+                                                      {"TB", 1e12},
+                                                      {"KiB", Ki},
+                                                      {"MiB", Ki* Ki},
+                                                      {"GiB", Ki* Ki* Ki},
+                                                      {"TiB", Ki* Ki* Ki* Ki}});
+constexpr std::array RateUnits = std::to_array<Unit>({{"bps", 1.0 / 8},
+                                                      {"kbps", 1e3 / 8},
+                                                      {"Mbps", 1e6 / 8},
+                                                      {"Gbps", 1e9 / 8},
+                                                      {"Tbps", 1e12 / 8},
+                                                      {"Bps", 1},
+                                                      {"kBps", 1e3},
+                                                      {"MBps", 1e6},
+                                                      {"GBps", 1e9},
+                                                      {"TBps", 1e12},
+                                                      {"B/s", 1},
+                                                      {"kB/s", 1e3},
+                                                      {"MB/s", 1e6},
+                                                      {"GB/s", 1e9},
+                                                      {"TB/s", 1e12},
+                                                      {"KiB/s", Ki},
+                                                      {"MiB/s", Ki* Ki},
+                                                      {"GiB/s", Ki* Ki* Ki}});
+constexpr std::array FlopUnits =
+    std::to_array<Unit>({{"FLOP", 1}, {"MFLOP", 1e6}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}});
+constexpr std::array FlopRateUnits = std::to_array<Unit>({{"GFLOPps", 1e9},
+                                                          {"TFLOPps", 1e12},
+                                                          {"PFLOPps", 1e15},
+                                                          {"GFLOP/s", 1e9},
+                                                          {"TFLOP/s", 1e12},
+                                                          {"PFLOP/s", 1e15}});
 
 constexpr std::array PowerUnits = std::to_array<Unit>({{"W", 1}, {"kW", 1e3}, {"MW", 1e6}});
 
@@ -48,7 +73,8 @@ std::string unit_names(const UnitTable& table) {
 // The longest leading number of `text`; returns what follows it.
 std::string_view read_number(std::string_view text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::invalid_argument) throw std::invalid_argument(fmt::format("\"{}\" is not a number", text));
+  if (error == std::errc::invalid_argument)
+    throw std::invalid_argument(fmt::format("\"{}\" is not a number", text));
   if (error == std::errc::result_out_of_range)
     throw std::invalid_argument(fmt::format("\"{}\" is out of range", text));
   if (!std::isfinite(value)) throw std::invalid_argument(fmt::format("\"{}\" is not a finite number", text));
@@ -65,7 +91,8 @@ double parse(std::string_view text, const UnitTable& table) {
         fmt::format("{}; expected {} such as \"{}\"", error.what(), table.what, table.example));
   }
   while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
-  if (value < 0) throw std::invalid_argument(fmt::format("\"{}\" is negative; {} must not be", text, table.what));
+  if (value < 0)
+    throw std::invalid_argument(fmt::format("\"{}\" is negative; {} must not be", text, table.what));
   if (rest.empty()) {
     if (value == 0) return 0;
     throw std::invalid_argument(fmt::format("\"{}\" lacks a unit; write it as in \"{}\" (units: {})", text,
@@ -73,10 +100,12 @@ double parse(std::string_view text, const UnitTable& table) {
   }
   for (const Unit& unit : table.units) {
     if (unit.name != rest) continue;
-    if (!std::isfinite(value * unit.factor)) throw std::invalid_argument(fmt::format("\"{}\" is out of range", text));
+    if (!std::isfinite(value * unit.factor))
+      throw std::invalid_argument(fmt::format("\"{}\" is out of range", text));
     return value * unit.factor;
   }
-  throw std::invalid_argument(fmt::format("unit \"{}\" in \"{}\" is not one of {}", rest, text, unit_names(table)));
+  throw std::invalid_argument(
+      fmt::format("unit \"{}\" in \"{}\" is not one of {}", rest, text, unit_names(table)));
 }
 
 // `value` scaled by the largest prefix not above it.
@@ -87,24 +116,33 @@ std::string scaled(double value, std::span<const Unit> prefixes, double smallest
       const double shown = value / prefix.factor;
       // Above the largest prefix all digits before the point are written rather than an exponent.
       const bool plain = std::abs(shown) >= 1e4 && std::abs(shown) < 1e7;
-      return plain ? fmt::format("{:.0f} {}", shown, prefix.name) : fmt::format("{:.4g} {}", shown, prefix.name);
+      return plain ? fmt::format("{:.0f} {}", shown, prefix.name)
+                   : fmt::format("{:.4g} {}", shown, prefix.name);
     }
   return fmt::format("{:.4g}", value);
 }
 
 }  // namespace
 
-Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, {"a time", "5us", TimeUnits})); }
-Bytes parse_bytes(std::string_view text) { return Bytes(parse(text, {"a size", "80GiB", SizeUnits})); }
+Seconds parse_seconds(std::string_view text) {
+  return Seconds(parse(text, {"a time", "5us", TimeUnits}));
+}
+Bytes parse_bytes(std::string_view text) {
+  return Bytes(parse(text, {"a size", "80GiB", SizeUnits}));
+}
 BytesPerSecond parse_bytes_per_second(std::string_view text) {
   return BytesPerSecond(parse(text, {"a bandwidth", "400Gbps", RateUnits}));
 }
-Flop parse_flop(std::string_view text) { return Flop(parse(text, {"an amount of work", "2TFLOP", FlopUnits})); }
+Flop parse_flop(std::string_view text) {
+  return Flop(parse(text, {"an amount of work", "2TFLOP", FlopUnits}));
+}
 FlopPerSecond parse_flop_per_second(std::string_view text) {
   return FlopPerSecond(parse(text, {"a compute rate", "989TFLOPps", FlopRateUnits}));
 }
 
-Watts parse_watts(std::string_view text) { return Watts(parse(text, {"a power", "700W", PowerUnits})); }
+Watts parse_watts(std::string_view text) {
+  return Watts(parse(text, {"a power", "700W", PowerUnits}));
+}
 
 double parse_number(std::string_view text) {
   double value = 0;
@@ -127,7 +165,8 @@ long long parse_integer(std::string_view text) {
 }
 
 std::string to_text(Seconds value) {
-  static constexpr std::array prefixes = std::to_array<Unit>({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}});
+  static constexpr std::array prefixes =
+      std::to_array<Unit>({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}});
   return value.si() == 0 ? "0 s" : scaled(value.si(), prefixes, 1e-9);
 }
 std::string to_text(Bytes value) {

@@ -13,12 +13,13 @@ namespace syncline {
 // is the same in every unit), and so are negative, nan and infinite values.
 // On error they throw std::invalid_argument whose text says what was found and which units are allowed; the reader
 // of the file adds the place.
-[[nodiscard]] Seconds parse_seconds(std::string_view text);                 // s, ms, us, ns, min, h
-[[nodiscard]] Bytes parse_bytes(std::string_view text);                     // B, kB, MB, GB, TB, KiB, MiB, GiB, TiB
-[[nodiscard]] BytesPerSecond parse_bytes_per_second(std::string_view text); // Gbps, GBps, GB/s, GiB/s, Tbps, ...
-[[nodiscard]] Flop parse_flop(std::string_view text);                       // FLOP, GFLOP, TFLOP, PFLOP
-[[nodiscard]] FlopPerSecond parse_flop_per_second(std::string_view text);   // TFLOPps, TFLOP/s, ...
-[[nodiscard]] Watts parse_watts(std::string_view text);                       // W, kW, MW
+[[nodiscard]] Seconds parse_seconds(std::string_view text);  // s, ms, us, ns, min, h
+[[nodiscard]] Bytes parse_bytes(std::string_view text);      // B, kB, MB, GB, TB, KiB, MiB, GiB, TiB
+[[nodiscard]] BytesPerSecond parse_bytes_per_second(
+    std::string_view text);                            // Gbps, GBps, GB/s, GiB/s, Tbps, ...
+[[nodiscard]] Flop parse_flop(std::string_view text);  // FLOP, GFLOP, TFLOP, PFLOP
+[[nodiscard]] FlopPerSecond parse_flop_per_second(std::string_view text);  // TFLOPps, TFLOP/s, ...
+[[nodiscard]] Watts parse_watts(std::string_view text);                    // W, kW, MW
 /// Plain number, finite; the whole text must be the number.
 [[nodiscard]] double parse_number(std::string_view text);
 /// Plain integer without leading zeros (`010` is refused: some readers take it for 8).
@@ -26,7 +27,7 @@ namespace syncline {
 
 // For people: three to five significant digits and a fitting prefix: `20.01 ms`, `4.37 GB`, `400 GB/s`.
 [[nodiscard]] std::string to_text(Seconds value);
-[[nodiscard]] std::string to_text(Bytes value);           // decimal prefixes: kB, MB, GB
+[[nodiscard]] std::string to_text(Bytes value);  // decimal prefixes: kB, MB, GB
 [[nodiscard]] std::string to_text(BytesPerSecond value);
 [[nodiscard]] std::string to_text(Flop value);
 [[nodiscard]] std::string to_text(FlopPerSecond value);

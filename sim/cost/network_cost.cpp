@@ -17,11 +17,14 @@ using namespace literals;
 
 constexpr double RateTolerance = 1 + 1e-9;  // rates of files are decimal
 
-std::string rate_text(BytesPerSecond rate) { return fmt::format("{:.4g} Gbit/s", rate / 1_Gbps); }
+std::string rate_text(BytesPerSecond rate) {
+  return fmt::format("{:.4g} Gbit/s", rate / 1_Gbps);
+}
 
 std::optional<Price> times(const PricedPart& part, int count) {
   if (!part.usd) return std::nullopt;
-  return Price{*part.usd * count, part.usd_low.value_or(*part.usd) * count, part.usd_high.value_or(*part.usd) * count};
+  return Price{*part.usd * count, part.usd_low.value_or(*part.usd) * count,
+               part.usd_high.value_or(*part.usd) * count};
 }
 
 /// The slowest part that is fast enough, of those the one with fewest ports; nullptr when there is none.
@@ -29,14 +32,16 @@ const PricedPart* find(const std::vector<PricedPart>& parts, BytesPerSecond rate
   const PricedPart* best = nullptr;
   for (const PricedPart& part : parts) {
     if (part.rate * RateTolerance < rate || part.ports < ports) continue;
-    if (best == nullptr || part.rate < best->rate || (part.rate == best->rate && part.ports < best->ports)) best = &part;
+    if (best == nullptr || part.rate < best->rate || (part.rate == best->rate && part.ports < best->ports))
+      best = &part;
   }
   return best;
 }
 
 class Bill {
  public:
-  Bill(const Topology& topology, const PriceList& prices) : topology_(topology), prices_(prices), parts_(parts_of(topology)) {}
+  Bill(const Topology& topology, const PriceList& prices)
+      : topology_(topology), prices_(prices), parts_(parts_of(topology)) {}
 
   NetworkCost made_out() {
     add_nics();
@@ -73,7 +78,8 @@ class Bill {
   BytesPerSecond fastest(VertexKind end) const {
     BytesPerSecond rate;
     for (const Parts::Cables& cables : parts_.cables)
-      if (cables.kind == LinkKind::ScaleOut && (cables.from == end || cables.to == end)) rate = std::max(rate, cables.bandwidth);
+      if (cables.kind == LinkKind::ScaleOut && (cables.from == end || cables.to == end))
+        rate = std::max(rate, cables.bandwidth);
     return rate;
   }
 
@@ -81,12 +87,15 @@ class Bill {
     if (parts_.nics == 0) return;
     const BytesPerSecond rate = fastest(VertexKind::Nic);
     if (rate == BytesPerSecond(0)) return;  // one node: nothing is joined
-    add(fmt::format("NIC, {}", rate_text(rate)), parts_.nics, find(prices_.nics, rate), "no such NIC in the price list");
+    add(fmt::format("NIC, {}", rate_text(rate)), parts_.nics, find(prices_.nics, rate),
+        "no such NIC in the price list");
   }
 
   /// A switch alone that is no level of a tree: an ideal one, which stands for switches that are not known.
   bool has_ideal_switch() const {
-    const auto between_nodes = [](const Parts::Switches& switches) { return switches.network == LinkKind::ScaleOut; };
+    const auto between_nodes = [](const Parts::Switches& switches) {
+      return switches.network == LinkKind::ScaleOut;
+    };
     const auto first = std::ranges::find_if(parts_.switches, between_nodes);
     return first != parts_.switches.end() && first->level == 0 && first->count == 1 &&
            std::ranges::count_if(parts_.switches, between_nodes) == 1;
@@ -100,7 +109,8 @@ class Bill {
       const PricedPart* part = find(prices_.switches, rate, switches.ports);
       const std::string level = switches.level > 0 ? fmt::format("level {} ", switches.level) : "";
       const std::string name =
-          part != nullptr ? fmt::format("{}switch, {} of {} ports of {} used", level, switches.ports, part->ports, rate_text(part->rate))
+          part != nullptr ? fmt::format("{}switch, {} of {} ports of {} used", level, switches.ports,
+                                        part->ports, rate_text(part->rate))
                           : fmt::format("{}switch, {} ports of {}", level, switches.ports, rate_text(rate));
       add(name, switches.count, part, "no switch of so many ports at that rate in the price list");
     }
@@ -111,14 +121,16 @@ class Bill {
       add(fmt::format("copper cable, {}", rate_text(rate)), count, find(prices_.copper, rate),
           "no such copper cable in the price list");
     else
-      add(fmt::format("optical transceiver, {}, two a cable", rate_text(rate)), 2 * count, find(prices_.transceivers, rate),
-          "no such transceiver in the price list");
+      add(fmt::format("optical transceiver, {}, two a cable", rate_text(rate)), 2 * count,
+          find(prices_.transceivers, rate), "no such transceiver in the price list");
   }
 
   /// Of all tori, where they are built with optical circuit switches; else 0.
   int optical_cables() const {
     const Shape& shape = topology_.shape();
-    if (!prices_.optical_circuits || static_cast<int>(shape.torus.size()) != prices_.optical_circuits->dimensions) return 0;
+    if (!prices_.optical_circuits ||
+        static_cast<int>(shape.torus.size()) != prices_.optical_circuits->dimensions)
+      return 0;
     const int of_one = std::accumulate(shape.torus.begin(), shape.torus.end(), 1, std::multiplies<>());
     return cables_between_blocks(shape.torus, shape.torus_wrap, prices_.optical_circuits->block) *
            (parts_.accelerators / of_one);
@@ -128,16 +140,19 @@ class Bill {
     const bool torus = !topology_.shape().torus.empty();
     std::map<std::pair<Medium, BytesPerSecond>, int> counts;
     for (const Parts::Cables& cables : parts_.cables) {
-      const bool of_torus = torus && cables.from == VertexKind::Accelerator && cables.to == VertexKind::Accelerator;
+      const bool of_torus =
+          torus && cables.from == VertexKind::Accelerator && cables.to == VertexKind::Accelerator;
       if (cables.kind != LinkKind::ScaleOut && !of_torus) continue;
       if (of_torus) {
         const int optical = optical_cables();
         counts[{Medium::Optics, cables.bandwidth}] += optical;
         counts[{prices_.between_endpoints, cables.bandwidth}] += cables.count - optical;
-        if (optical > 0) add("port of an optical circuit switch", 2 * optical, &prices_.optical_circuits->port, "");
+        if (optical > 0)
+          add("port of an optical circuit switch", 2 * optical, &prices_.optical_circuits->port, "");
         continue;
       }
-      const int switches = (cables.from == VertexKind::Switch ? 1 : 0) + (cables.to == VertexKind::Switch ? 1 : 0);
+      const int switches =
+          (cables.from == VertexKind::Switch ? 1 : 0) + (cables.to == VertexKind::Switch ? 1 : 0);
       const Medium media[]{prices_.between_endpoints, prices_.endpoint_to_switch, prices_.between_switches};
       counts[{media[switches], cables.bandwidth}] += cables.count;
     }
@@ -163,6 +178,8 @@ int cables_between_blocks(const std::vector<int>& shape, const std::vector<bool>
   return cables;
 }
 
-NetworkCost network_cost(const Topology& topology, const PriceList& prices) { return Bill(topology, prices).made_out(); }
+NetworkCost network_cost(const Topology& topology, const PriceList& prices) {
+  return Bill(topology, prices).made_out();
+}
 
 }  // namespace syncline

@@ -16,10 +16,11 @@ namespace syncline {
 
 /// A part that is sold. A figure that is not known is absent.
 struct PricedPart {
-  BytesPerSecond rate{};                               // of a port, one way; slower links use it too
-  int ports = 1;                                       // of a switch
-  std::optional<double> usd{}, usd_low{}, usd_high{};  // US dollars, of the whole part: typical, and the ends asked
-  std::optional<Watts> power{};                        // of the whole part, without what is plugged into it
+  BytesPerSecond rate{};  // of a port, one way; slower links use it too
+  int ports = 1;          // of a switch
+  std::optional<double> usd{}, usd_low{},
+      usd_high{};                // US dollars, of the whole part: typical, and the ends asked
+  std::optional<Watts> power{};  // of the whole part, without what is plugged into it
   std::string source{};
 };
 
@@ -36,7 +37,8 @@ struct OpticalCircuits {
 
 struct PriceList {
   std::string name, source;
-  Medium endpoint_to_switch = Medium::Optics, between_switches = Medium::Optics, between_endpoints = Medium::Copper;
+  Medium endpoint_to_switch = Medium::Optics, between_switches = Medium::Optics,
+         between_endpoints = Medium::Copper;
   std::vector<PricedPart> nics, switches, transceivers, copper;
   std::optional<OpticalCircuits> optical_circuits;
 };
@@ -46,11 +48,11 @@ struct Price {
 };
 
 struct CostLine {
-  std::string part;             // "switch, 64 ports of 400 Gbit/s"
+  std::string part;  // "switch, 64 ports of 400 Gbit/s"
   int count = 0;
-  std::optional<Price> price;   // of all of them; absent when unknown
-  std::optional<Watts> power;   // likewise
-  std::string source;           // of the part's figures; where the list has no such part: that it has none
+  std::optional<Price> price;  // of all of them; absent when unknown
+  std::optional<Watts> power;  // likewise
+  std::string source;          // of the part's figures; where the list has no such part: that it has none
 };
 
 struct NetworkCost {
@@ -64,6 +66,7 @@ struct NetworkCost {
 
 /// Cables of a torus that leave blocks of `block` accelerators a side: (n − 1) / block of a line of n (rounded down), and
 /// one more where the line is closed and no shorter than a block.
-[[nodiscard]] int cables_between_blocks(const std::vector<int>& shape, const std::vector<bool>& wrap, int block);
+[[nodiscard]] int cables_between_blocks(const std::vector<int>& shape, const std::vector<bool>& wrap,
+                                        int block);
 
 }  // namespace syncline

@@ -17,7 +17,7 @@ struct Cluster {
   std::vector<AcceleratorId> placement;
   std::vector<Fault> faults{};  // all of them
   Noise noise{};
-  std::uint64_t seed = 0;       // of the noise
+  std::uint64_t seed = 0;  // of the noise
 };
 
 /// Rank r on accelerator r.

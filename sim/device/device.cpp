@@ -59,10 +59,8 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
       const Seconds arithmetic = gemm_time(kernel, device);
       return std::max(arithmetic, memory) + device.gemm.exposed_memory * std::min(arithmetic, memory);
     }
-    case KernelClass::Attention:
-      return std::max(attention_time(kernel, device), memory);
-    default:
-      return memory;
+    case KernelClass::Attention: return std::max(attention_time(kernel, device), memory);
+    default: return memory;
   }
 }
 
@@ -71,13 +69,10 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
 std::optional<Precision> stand_in(Precision precision) {
   switch (precision) {
     case Precision::Fp8Block:
-    case Precision::Fp4:
-      return Precision::Fp8;
+    case Precision::Fp4: return Precision::Fp8;
     case Precision::Fp16:
-    case Precision::Bf16:
-      return std::nullopt;
-    default:
-      return Precision::Bf16;
+    case Precision::Bf16: return std::nullopt;
+    default: return Precision::Bf16;
   }
 }
 

@@ -60,8 +60,8 @@ struct Device {
   Seconds kernel_gap;                // start, ramp and drain of one kernel, on top of its work
   Seconds launch;                    // host-side cost of issuing one kernel or collective
   double compute_rate_while_communicating =
-      1.0;        // interference: rate of compute with a communication kernel resident
-  Bytes reserve;  // memory the run time takes for itself (context, communicators)
+      1.0;                     // interference: rate of compute with a communication kernel resident
+  Bytes reserve;               // memory the run time takes for itself (context, communicators)
   std::optional<Watts> power;  // the data sheet's, at full load
 
   /// fp8-block has the peak of fp8, where it has none of its own.

@@ -157,14 +157,11 @@ LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& 
   const double all = bytes.sum(), again = cheap(bytes, s, model, shape);
   const double widest = gradients(s, model, shape), weight = for_weight(s, model);
   switch (shape.recompute) {
-    case Recompute::None:
-      return {all - again, again, widest, weight};
-    case Recompute::Selective:
-      return {all - again - bytes.core, again + bytes.core, widest, weight};
+    case Recompute::None: return {all - again, again, widest, weight};
+    case Recompute::Selective: return {all - again - bytes.core, again + bytes.core, widest, weight};
     case Recompute::SelectiveOp:
       return {bytes.input + kept_products(bytes, s, model, shape), remade(bytes, s, model), widest, weight};
-    case Recompute::Full:
-      return {bytes.input, all - bytes.input, widest, weight};
+    case Recompute::Full: return {bytes.input, all - bytes.input, widest, weight};
     case Recompute::Modules: {
       const double gone = freed(bytes, s, model, shape);
       return {all - gone, gone, widest, weight};

@@ -189,12 +189,9 @@ std::vector<Step> attention(const Slice& slice, const TrainingShape& shape) {
   }
   if (slice.c == 1) return {of_block(slice, whole_block(slice))};
   switch (shape.context_exchange) {
-    case ContextExchange::Ring:
-      return ring(slice);
-    case ContextExchange::AllGather:
-      return gathered(slice);
-    case ContextExchange::AllToAll:
-      return exchanged(slice);
+    case ContextExchange::Ring: return ring(slice);
+    case ContextExchange::AllGather: return gathered(slice);
+    case ContextExchange::AllToAll: return exchanged(slice);
   }
   return {};
 }

@@ -5,17 +5,13 @@ namespace syncline {
 Bytes size_of(Precision precision) {
   switch (precision) {
     case Precision::Fp32:
-    case Precision::Tf32:
-      return Bytes(4);
+    case Precision::Tf32: return Bytes(4);
     case Precision::Fp16:
-    case Precision::Bf16:
-      return Bytes(2);
+    case Precision::Bf16: return Bytes(2);
     case Precision::Fp8:
     case Precision::Fp8Block:
-    case Precision::Int8:
-      return Bytes(1);
-    case Precision::Fp4:
-      return Bytes(0.5);
+    case Precision::Int8: return Bytes(1);
+    case Precision::Fp4: return Bytes(0.5);
   }
   return Bytes(0);
 }

@@ -14,28 +14,19 @@ LayerCollective of_stream(const Slice& slice, double width, CollectiveKind kind,
 
 bool runs_again(const Step& step, const TrainingShape& shape) {
   switch (shape.recompute) {
-    case Recompute::None:
-      return false;
-    case Recompute::Selective:
-      return step.again == Again::Core;
-    case Recompute::SelectiveOp:
-      return step.again == Again::Op;
-    case Recompute::Full:
-      return true;
-    case Recompute::Modules:
-      break;
+    case Recompute::None: return false;
+    case Recompute::Selective: return step.again == Again::Core;
+    case Recompute::SelectiveOp: return step.again == Again::Op;
+    case Recompute::Full: return true;
+    case Recompute::Modules: break;
   }
   const RecomputedModules& modules = shape.modules;
   if (step.again == Again::Core) return modules.core;
   switch (step.part) {
-    case Part::Norm:
-      return modules.norms;
-    case Part::Activation:
-      return modules.activation || modules.mlp;
-    case Part::Mlp:
-      return modules.mlp;
-    case Part::Other:
-      break;
+    case Part::Norm: return modules.norms;
+    case Part::Activation: return modules.activation || modules.mlp;
+    case Part::Mlp: return modules.mlp;
+    case Part::Other: break;
   }
   return false;
 }

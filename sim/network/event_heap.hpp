@@ -29,8 +29,10 @@ class EventHeap {
     const std::size_t at = where_[item];
     const bool earlier = date < entries_[at].date;
     entries_[at].date = date;
-    if (earlier) sift_up(at);
-    else sift_down(at);
+    if (earlier)
+      sift_up(at);
+    else
+      sift_down(at);
   }
 
   void remove(std::uint32_t item) {

@@ -34,7 +34,8 @@ void Fluid::delay(Seconds duration, Token token) {
   heap_.set(new_activity(token, State::Delay), now_ + duration.si());
 }
 
-void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token, BytesPerSecond most) {
+void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
+                     BytesPerSecond most) {
   if (uses.empty() || bytes.si() <= 0) return delay(latency, token);
   SYNCLINE_CHECK(latency.si() >= 0, "a negative latency");
   SYNCLINE_CHECK(most.si() > 0, "a transfer that may not move");
@@ -44,8 +45,10 @@ void Fluid::transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency
   Activity& flow = activities_[id];
   flow.bytes = flow.remaining = bytes.si();
   flow.most = most.si();
-  if (latency.si() > 0) heap_.set(id, now_ + latency.si());
-  else enter(id);
+  if (latency.si() > 0)
+    heap_.set(id, now_ + latency.si());
+  else
+    enter(id);
 }
 
 void Fluid::set_bandwidth(LinkId link, BytesPerSecond bandwidth) {
@@ -57,11 +60,14 @@ void Fluid::set_bandwidth(LinkId link, BytesPerSecond bandwidth) {
 std::size_t Fluid::reroute(const Rerouting& rerouting) {
   std::vector<std::uint32_t> under_way;
   for (std::uint32_t id = 0; id < activities_.size(); ++id)
-    if (activities_[id].state == State::Latency || activities_[id].state == State::Flowing) under_way.push_back(id);
+    if (activities_[id].state == State::Latency || activities_[id].state == State::Flowing)
+      under_way.push_back(id);
   std::ranges::sort(under_way, {}, [&](std::uint32_t id) { return activities_[id].order; });
   std::size_t changed = 0;
   std::vector<LinkUse> before, after;
-  const auto same = [](const LinkUse& a, const LinkUse& b) { return a.link == b.link && a.coefficient == b.coefficient; };
+  const auto same = [](const LinkUse& a, const LinkUse& b) {
+    return a.link == b.link && a.coefficient == b.coefficient;
+  };
   for (const std::uint32_t id : under_way) {
     const Activity& flow = activities_[id];
     before.clear();
@@ -151,7 +157,8 @@ void Fluid::release(std::uint32_t id) {
 void Fluid::set_elements(std::uint32_t id, std::span<const LinkUse> uses) {
   const auto count = static_cast<std::uint32_t>(uses.size());
   const std::uint32_t first = new_elements(count);
-  for (std::uint32_t i = 0; i < count; ++i) elements_[first + i] = {uses[i].coefficient, uses[i].link.value(), 0};
+  for (std::uint32_t i = 0; i < count; ++i)
+    elements_[first + i] = {uses[i].coefficient, uses[i].link.value(), 0};
   activities_[id].first_element = first;
   activities_[id].elements = count;
 }
@@ -237,7 +244,8 @@ void Fluid::gather_connected() {
       if (flow.mark == mark_) continue;
       flow.mark = mark_;
       if (flow.most < AnyRate.si()) bounded_.push_back(on_link.activity);
-      for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e) add(elements_[e].link);
+      for (std::uint32_t e = flow.first_element; e < flow.first_element + flow.elements; ++e)
+        add(elements_[e].link);
     }
     link.all_weight = link.weight;
   }
@@ -309,8 +317,10 @@ void Fluid::set_rate(std::uint32_t id, double rate) {
   if (flow.rate == rate) return;
   settle(flow);
   flow.rate = rate;
-  if (rate > 0) heap_.set(id, now_ + flow.remaining / rate);
-  else heap_.remove(id);  // stands still
+  if (rate > 0)
+    heap_.set(id, now_ + flow.remaining / rate);
+  else
+    heap_.remove(id);  // stands still
 }
 
 void PlainNetwork::run(NetworkListener& listener) {

@@ -27,7 +27,8 @@ class Fluid {
   void delay(Seconds duration, Token token);
   /// Waits `latency` ≥ 0, then progresses by `bytes` ≥ 0 over `uses`. A link may stand in `uses` once only.
   /// @param most  bytes of progress per second, > 0
-  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token, BytesPerSecond most = AnyRate);
+  void transfer(std::span<const LinkUse> uses, Bytes bytes, Seconds latency, Token token,
+                BytesPerSecond most = AnyRate);
 
   /// From now on; 0: what crosses the link stands still.
   void set_bandwidth(LinkId link, BytesPerSecond bandwidth);
@@ -50,22 +51,22 @@ class Fluid {
   enum class State : std::uint8_t { Free, Delay, Latency, Flowing };
 
   struct Activity {
-    double remaining = 0;       // bytes of progress
-    double rate = 0;            // bytes of progress per second,
-    double most = 0;            // and the most that it may have
-    double updated = 0;         // date at which `remaining` was right
-    double bytes = 0;           // of progress over these links
+    double remaining = 0;  // bytes of progress
+    double rate = 0;       // bytes of progress per second,
+    double most = 0;       // and the most that it may have
+    double updated = 0;    // date at which `remaining` was right
+    double bytes = 0;      // of progress over these links
     Token token = 0;
-    std::uint64_t order = 0;    // of starting
+    std::uint64_t order = 0;  // of starting
     std::uint32_t first_element = 0;
     std::uint32_t elements = 0;
     std::uint32_t mark = 0;
     State state = State::Delay;
   };
-  struct Element {              // one link of one flow
+  struct Element {  // one link of one flow
     double coefficient;
     std::uint32_t link;
-    std::uint32_t position;     // in Link::flows
+    std::uint32_t position;  // in Link::flows
   };
   struct FlowOnLink {
     std::uint32_t activity;
@@ -75,17 +76,17 @@ class Fluid {
     double capacity;
     double carried = 0;
     std::vector<FlowOnLink> flows;
-    double left = 0;            // while solving: capacity not yet given away,
-    double all_weight = 0;      // sum of the coefficients of its flows,
-    double weight = 0;          // the same of those without a rate yet,
-    std::uint32_t open = 0;     // and their number
+    double left = 0;         // while solving: capacity not yet given away,
+    double all_weight = 0;   // sum of the coefficients of its flows,
+    double weight = 0;       // the same of those without a rate yet,
+    std::uint32_t open = 0;  // and their number
     std::uint32_t mark = 0;
     bool dirty = false;
   };
-  struct Share {                // the least rate first
+  struct Share {  // the least rate first
     double rate;
-    std::uint32_t index;        // of a link, or of
-    bool of_flow = false;       // a flow that may have no more
+    std::uint32_t index;   // of a link, or of
+    bool of_flow = false;  // a flow that may have no more
   };
 
   std::uint32_t new_activity(Token token, State state);
@@ -133,7 +134,9 @@ class FluidBacked : public Network {
                 BytesPerSecond most = AnyRate) override {
     fluid_.transfer(uses, bytes, latency, token, most);
   }
-  void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override { fluid_.set_bandwidth(link, bandwidth); }
+  void set_bandwidth(LinkId link, BytesPerSecond bandwidth) override {
+    fluid_.set_bandwidth(link, bandwidth);
+  }
   std::size_t reroute(const Rerouting& rerouting) override { return fluid_.reroute(rerouting); }
   [[nodiscard]] std::vector<Bytes> carried() const override { return fluid_.carried(); }
   [[nodiscard]] std::uint64_t event_count() const override { return fluid_.event_count(); }

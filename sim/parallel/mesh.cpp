@@ -9,14 +9,16 @@ namespace syncline {
 Mesh::Mesh(std::string name, std::vector<MeshAxis> axes) : name_(std::move(name)), axes_(std::move(axes)) {
   for (const MeshAxis& axis : axes_) {
     SYNCLINE_CHECK(axis.size >= 1, "mesh axis " + axis.name + " has no extent");
-    SYNCLINE_CHECK(&axes_[static_cast<std::size_t>(find_axis(axis.name))] == &axis, "repeated axis " + axis.name);
+    SYNCLINE_CHECK(&axes_[static_cast<std::size_t>(find_axis(axis.name))] == &axis,
+                   "repeated axis " + axis.name);
     strides_.push_back(world_size_);
     world_size_ *= axis.size;
   }
 }
 
 int Mesh::find_axis(std::string_view name) const {
-  const auto found = std::find_if(axes_.begin(), axes_.end(), [&](const MeshAxis& axis) { return axis.name == name; });
+  const auto found =
+      std::find_if(axes_.begin(), axes_.end(), [&](const MeshAxis& axis) { return axis.name == name; });
   return found == axes_.end() ? -1 : static_cast<int>(found - axes_.begin());
 }
 
@@ -64,7 +66,8 @@ GroupFamily GroupFamily::listed(std::string name, int world_size, std::vector<st
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const RankId rank : groups[g]) {
       SYNCLINE_CHECK(rank.value() < family.group_of_.size(), "group member outside the world");
-      SYNCLINE_CHECK(family.group_of_[rank.value()] == None, "a rank stands in two groups of family " + family.name_);
+      SYNCLINE_CHECK(family.group_of_[rank.value()] == None,
+                     "a rank stands in two groups of family " + family.name_);
       family.group_of_[rank.value()] = static_cast<std::uint32_t>(g);
       family.members_.push_back(rank);
     }

@@ -45,8 +45,7 @@ class ActionTable {
       case ActionKind::BackwardInput:
         if (stage + 1 < stages_) visit(gradient(stage + 1, microbatch));
         return visit(forward(stage, microbatch));
-      case ActionKind::BackwardWeight:
-        return visit(gradient(stage, microbatch));
+      case ActionKind::BackwardWeight: return visit(gradient(stage, microbatch));
     }
   }
 

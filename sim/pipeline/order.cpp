@@ -88,8 +88,7 @@ class OrderCheck {
                          to_text(action), action.stage, action.microbatch, passage.rank);
     passage.rank = rank_;
     switch (action.kind) {
-      case ActionKind::Forward:
-        return once(passage.forward, action);
+      case ActionKind::Forward: return once(passage.forward, action);
       case ActionKind::Backward:
       case ActionKind::BackwardInput:
         if (!passage.forward) return too_early(action, ActionKind::Forward);

@@ -145,12 +145,8 @@ RankReplay rank_replay(const RankOrder& rank, const std::vector<BlockTimes>& tim
           --held;
           --held_free_at_input;
           break;
-        case ActionKind::BackwardInput:
-          --held_free_at_input;
-          break;
-        case ActionKind::BackwardWeight:
-          --held;
-          break;
+        case ActionKind::BackwardInput: --held_free_at_input; break;
+        case ActionKind::BackwardWeight: --held; break;
       }
     });
   }
@@ -162,14 +158,10 @@ RankReplay rank_replay(const RankOrder& rank, const std::vector<BlockTimes>& tim
 
 Seconds StageTimes::of(ActionKind kind) const {
   switch (kind) {
-    case ActionKind::Forward:
-      return forward;
-    case ActionKind::Backward:
-      return backward_input + backward_weight;
-    case ActionKind::BackwardInput:
-      return backward_input;
-    case ActionKind::BackwardWeight:
-      return backward_weight;
+    case ActionKind::Forward: return forward;
+    case ActionKind::Backward: return backward_input + backward_weight;
+    case ActionKind::BackwardInput: return backward_input;
+    case ActionKind::BackwardWeight: return backward_weight;
   }
   return {};
 }

@@ -84,14 +84,10 @@ class Textbook {
 
   static Phase phase_of(ActionKind kind) {
     switch (kind) {
-      case ActionKind::Forward:
-        return Phase::Forward;
-      case ActionKind::Backward:
-        return Phase::Backward;
-      case ActionKind::BackwardInput:
-        return Phase::BackwardInput;
-      case ActionKind::BackwardWeight:
-        return Phase::BackwardWeight;
+      case ActionKind::Forward: return Phase::Forward;
+      case ActionKind::Backward: return Phase::Backward;
+      case ActionKind::BackwardInput: return Phase::BackwardInput;
+      case ActionKind::BackwardWeight: return Phase::BackwardWeight;
     }
     return Phase::Other;
   }

@@ -30,8 +30,7 @@ CsvCell other_end(const CsvCell& transfer) {
       other.kind = CsvKind::SendBackward;
       ++other.stage;
       break;
-    default:
-      SYNCLINE_CHECK(false, "only a transfer has another end");
+    default: SYNCLINE_CHECK(false, "only a transfer has another end");
   }
   return other;
 }

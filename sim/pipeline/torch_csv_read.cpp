@@ -210,26 +210,21 @@ class Checker {
       case CsvKind::BackwardWeight:
         ++stages_.at(part.stage).finished;
         return must_follow(part, CsvKind::BackwardInput);
-      case CsvKind::SendForward:
-        must_follow(part, CsvKind::Forward);
-        return must_have_other_end(part);
+      case CsvKind::SendForward: must_follow(part, CsvKind::Forward); return must_have_other_end(part);
       case CsvKind::SendBackward:
         must_follow(part, index_.find(CsvKind::BackwardInput, part.stage, part.microbatch)
                               ? CsvKind::BackwardInput
                               : CsvKind::Backward);
         return must_have_other_end(part);
       case CsvKind::ReceiveForward:
-      case CsvKind::ReceiveBackward:
-        return must_have_other_end(part);
+      case CsvKind::ReceiveBackward: return must_have_other_end(part);
       case CsvKind::Unshard:
-      case CsvKind::Reshard:
-        return check_sharding(part);
+      case CsvKind::Reshard: return check_sharding(part);
       case CsvKind::ReduceGrad:
         if (stages_.at(part.stage).finished < microbatches_)
           report(part, fmt::format("{} before the last backward of stage {}", name(part), part.stage));
         return;
-      case CsvKind::Idle:
-        return;
+      case CsvKind::Idle: return;
     }
   }
 

@@ -108,8 +108,7 @@ class Runner {
       case CsvKind::BackwardInput:
         return {index_.find(CsvKind::Forward, part.stage, part.microbatch),
                 from(index_.gradient(part.stage + 1, part.microbatch), CsvKind::ReceiveBackward)};
-      default:
-        return {index_.gradient(part.stage, part.microbatch)};
+      default: return {index_.gradient(part.stage, part.microbatch)};
     }
   }
 

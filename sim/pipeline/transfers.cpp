@@ -239,12 +239,8 @@ std::vector<Transfer> transfers_of(const Order& order, TransferMode mode, const 
     case TransferMode::Eager:
       for (Transfer& transfer : all) transfer.posted = transfer.to.block;
       break;
-    case TransferMode::Overlapped:
-      post_ahead(all);
-      break;
-    case TransferMode::Blocking:
-      place_meetings(order, with_times_above_zero(costs), all);
-      break;
+    case TransferMode::Overlapped: post_ahead(all); break;
+    case TransferMode::Blocking: place_meetings(order, with_times_above_zero(costs), all); break;
   }
   return all;
 }

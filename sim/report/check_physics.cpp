@@ -161,7 +161,8 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
     until = span.end;
     busiest = std::max(busiest, busy[op.stream.value()] += span.end - span.start);
     if (least.empty()) continue;
-    const double compute = cluster.noise.compute > 0 ? 0 : speed[span.rank.value()];  // with noise some ops beat the mean
+    const double compute =
+        cluster.noise.compute > 0 ? 0 : speed[span.rank.value()];  // with noise some ops beat the mean
     const double factor = op.kind == SpanKind::Compute ? compute : 1.0;
     const Seconds taken = span.end - span.transfer, needed = least[span.op] * factor;
     bounded.expect(needed <= taken || at_most(needed.si(), (taken + time_slack(span.end)).si()), [&] {

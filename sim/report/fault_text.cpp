@@ -52,14 +52,10 @@ std::string noise_text(const RunSummary& run) {
 
 std::string_view name_of(Fault::Part part) {
   switch (part) {
-    case Fault::Part::Link:
-      return "link";
-    case Fault::Part::Nic:
-      return "nic";
-    case Fault::Part::Switch:
-      return "switch";
-    case Fault::Part::Accelerator:
-      return "accelerator";
+    case Fault::Part::Link: return "link";
+    case Fault::Part::Nic: return "nic";
+    case Fault::Part::Switch: return "switch";
+    case Fault::Part::Accelerator: return "accelerator";
   }
   return "";
 }

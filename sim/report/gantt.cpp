@@ -79,7 +79,8 @@ struct Cell {
 
  private:
   static constexpr double LeastShown = 0.01;  // of a cell
-  static constexpr double Rounding = 1e-9;    // an op that fills half of a cell is drawn, however its times were rounded
+  static constexpr double Rounding =
+      1e-9;  // an op that fills half of a cell is drawn, however its times were rounded
 };
 
 struct Row {
@@ -88,7 +89,8 @@ struct Row {
 
   void fill(const Axis& axis, Mark mark, Seconds from, Seconds to) {
     const double begin = axis.position(from), end = axis.position(to);
-    for (auto i = static_cast<std::size_t>(std::max(0.0, begin)); i < cells.size() && static_cast<double>(i) < end; ++i) {
+    for (auto i = static_cast<std::size_t>(std::max(0.0, begin));
+         i < cells.size() && static_cast<double>(i) < end; ++i) {
       const double left_edge = static_cast<double>(i);
       cells[i].share[mark] += std::max(0.0, std::min(end, left_edge + 1) - std::max(begin, left_edge));
     }
@@ -97,7 +99,8 @@ struct Row {
   // Writes the layer in the middle of the cells that lie wholly inside the op, if it leaves one of them on each side.
   void number(const Axis& axis, const Span& span, int layer) {
     const auto first = static_cast<std::size_t>(std::ceil(std::max(0.0, axis.position(span.start) - 1e-6)));
-    const auto last = std::min(cells.size(), static_cast<std::size_t>(std::max(0.0, axis.position(span.end) + 1e-6)));
+    const auto last =
+        std::min(cells.size(), static_cast<std::size_t>(std::max(0.0, axis.position(span.end) + 1e-6)));
     const std::string digits = std::to_string(layer);
     if (last < first + digits.size() + 2) return;
     std::size_t at = first + (last - first - digits.size()) / 2;
@@ -120,10 +123,11 @@ class Picture {
     for (const Row& row : rows_) out += left(row.label, label_width_) + " " + cells_text(row) + "\n";
     out += axis_text() + legend_text();
     if (shown_.size() < ranks_with_spans_)
-      out += shown_.back() + 1 == shown_.size()
-                 ? fmt::format("ranks 0 to {} of {}; the others are not drawn\n", shown_.back(), timeline_.ranks)
-                 : fmt::format("{} of {} simulated ranks; the others are not drawn\n", shown_.size(),
-                               ranks_with_spans_);
+      out +=
+          shown_.back() + 1 == shown_.size()
+              ? fmt::format("ranks 0 to {} of {}; the others are not drawn\n", shown_.back(), timeline_.ranks)
+              : fmt::format("{} of {} simulated ranks; the others are not drawn\n", shown_.size(),
+                            ranks_with_spans_);
     return out;
   }
 
@@ -137,7 +141,9 @@ class Picture {
     return place_of_.at(span.rank.value()) != NoRow && !(op.kind == SpanKind::Host && op.name == "host-wait");
   }
 
-  [[nodiscard]] std::size_t tracks() const { return timeline_.streams.size() + 1; }  // of a rank; the last is its host
+  [[nodiscard]] std::size_t tracks() const {
+    return timeline_.streams.size() + 1;
+  }  // of a rank; the last is its host
 
   std::size_t& row_index(const Span& span) {
     const TimelineOp& op = timeline_.ops[span.op];
@@ -169,7 +175,8 @@ class Picture {
       row_of_[i] = rows_.size();
       const std::size_t rank = shown_[i / tracks()], track = i % tracks();
       const bool host = track == timeline_.streams.size();
-      rows_.push_back({printable(fmt::format("rank {} {}", rank, host ? "host" : timeline_.streams[track])), {}});
+      rows_.push_back(
+          {printable(fmt::format("rank {} {}", rank, host ? "host" : timeline_.streams[track])), {}});
     }
   }
 
@@ -231,10 +238,12 @@ class Picture {
       std::string_view name;
       double seconds;
     };
-    static constexpr std::array<Unit, 5> Units{{{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}, {"ps", 1e-12}}};
+    static constexpr std::array<Unit, 5> Units{
+        {{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}, {"ps", 1e-12}}};
     static constexpr std::size_t LabelRoom = 8;  // least distance of ticks, cells
     const double total = axis_.cell * static_cast<double>(axis_.cells);
-    const auto unit = std::find_if(Units.begin(), Units.end() - 1, [&](const Unit& u) { return total >= u.seconds; });
+    const auto unit =
+        std::find_if(Units.begin(), Units.end() - 1, [&](const Unit& u) { return total >= u.seconds; });
     const double least = axis_.cell * static_cast<double>(LabelRoom) / unit->seconds;
     double step = std::pow(10.0, std::floor(std::log10(least)));
     for (const double factor : {2.0, 2.5, 2.0})  // 1, 2, 5, 10
@@ -268,7 +277,8 @@ class Picture {
                            2 + width(style.legend));
     }
     const bool numbered = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
-      return std::any_of(row.cells.begin(), row.cells.end(), [](const Cell& cell) { return !cell.text.empty(); });
+      return std::any_of(row.cells.begin(), row.cells.end(),
+                         [](const Cell& cell) { return !cell.text.empty(); });
     });
     if (numbered) entries.emplace_back("3 layer", 7);
     std::string out;
@@ -303,8 +313,8 @@ class Picture {
 std::string gantt(const Timeline& timeline, const GanttOptions& options) {
   static constexpr int FewestColumns = 40;
   if (options.columns < FewestColumns)
-    throw std::invalid_argument(
-        fmt::format("{} columns are too few for a picture; at least {} are needed", options.columns, FewestColumns));
+    throw std::invalid_argument(fmt::format("{} columns are too few for a picture; at least {} are needed",
+                                            options.columns, FewestColumns));
   return Picture(timeline, options).text();
 }
 

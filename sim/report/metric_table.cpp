@@ -160,24 +160,16 @@ std::string money_text(double usd) {
 
 std::string to_text(const MetricInfo& metric, double value) {
   switch (metric.unit) {
-    case MetricUnit::Time:
-      return to_text(Seconds(value));
-    case MetricUnit::Share:
-      return percent(value);
+    case MetricUnit::Time: return to_text(Seconds(value));
+    case MetricUnit::Share: return percent(value);
     case MetricUnit::TokenRate:
       return value < 1000 ? fmt::format("{:.4g} tokens/s", value) : fmt::format("{:.0f} tokens/s", value);
-    case MetricUnit::FlopRate:
-      return to_text(FlopPerSecond(value));
-    case MetricUnit::Count:
-      return fmt::format("{:.6g}", value);
-    case MetricUnit::Energy:
-      return to_text(Joules(value));
-    case MetricUnit::Power:
-      return to_text(Watts(value));
-    case MetricUnit::Money:
-      return money_text(value);
-    case MetricUnit::Size:
-      break;
+    case MetricUnit::FlopRate: return to_text(FlopPerSecond(value));
+    case MetricUnit::Count: return fmt::format("{:.6g}", value);
+    case MetricUnit::Energy: return to_text(Joules(value));
+    case MetricUnit::Power: return to_text(Watts(value));
+    case MetricUnit::Money: return money_text(value);
+    case MetricUnit::Size: break;
   }
   return to_text(Bytes(value));
 }

@@ -89,7 +89,8 @@ class MetricsBuilder {
     double first = std::numeric_limits<double>::infinity(), last = -first;
     for (auto begin = timeline_.spans.begin(); begin != timeline_.spans.end();) {
       const RankId rank = begin->rank;
-      const auto end = std::find_if(begin, timeline_.spans.end(), [&](const Span& span) { return span.rank != rank; });
+      const auto end =
+          std::find_if(begin, timeline_.spans.end(), [&](const Span& span) { return span.rank != rank; });
       SYNCLINE_CHECK(rank.value() < timeline_.ranks && !seen[rank.value()], "spans are not grouped by rank");
       seen[rank.value()] = true;
       const Interval bounds = add_rank(rank, {begin, end});
@@ -118,8 +119,11 @@ class MetricsBuilder {
     row = rows_.try_emplace({op.name, op.group, op.bytes, op.algorithm, size}, next).first->second;
     last_size = size;
     if (*row == next) {
-      metrics_.traffic.push_back(
-          {.op = op.name, .group = op.group, .bytes = op.bytes, .algorithm = op.algorithm, .group_size = size});
+      metrics_.traffic.push_back({.op = op.name,
+                                  .group = op.group,
+                                  .bytes = op.bytes,
+                                  .algorithm = op.algorithm,
+                                  .group_size = size});
       sums_.emplace_back();
     }
     return row;
@@ -188,7 +192,7 @@ class MetricsBuilder {
   void summarise_ranks() {
     if (metrics_.ranks.empty()) return;
     RankMetrics& mean = metrics_.mean;
-    static constexpr Seconds RankMetrics::* Fields[] = {
+    static constexpr Seconds RankMetrics::*Fields[] = {
         &RankMetrics::compute, &RankMetrics::communication, &RankMetrics::exposed, &RankMetrics::overlapped,
         &RankMetrics::waiting, &RankMetrics::span,          &RankMetrics::idle};
     const double count = static_cast<double>(metrics_.ranks.size());
@@ -196,7 +200,8 @@ class MetricsBuilder {
       const RankMetrics& rank = metrics_.ranks[i];
       for (const auto field : Fields) mean.*field += rank.*field;
       if (rank.compute > metrics_.ranks[metrics_.slowest.value()].compute) metrics_.slowest = RankId(i);
-      if (rank.exposed > metrics_.ranks[metrics_.most_exposed.value()].exposed) metrics_.most_exposed = RankId(i);
+      if (rank.exposed > metrics_.ranks[metrics_.most_exposed.value()].exposed)
+        metrics_.most_exposed = RankId(i);
       if (rank.span.si() > 0) metrics_.bubble_fraction += 1 - rank.compute / rank.span;
     }
     for (const auto field : Fields) mean.*field /= count;
@@ -222,9 +227,12 @@ class MetricsBuilder {
   std::span<const RankId> player_of_;
   std::vector<std::uint64_t> plays_for_;  // by rank: how many ranks
   std::uint64_t weight_ = 1;              // that of the rank at hand
-  std::map<std::tuple<std::string_view, std::string_view, Bytes, std::string_view, std::size_t>, std::uint32_t> rows_;
-  std::vector<std::pair<std::size_t, std::optional<std::uint32_t>>> last_row_;  // by op: size of group, row for it
-  std::vector<TrafficSums> sums_;          // by row of traffic
+  std::map<std::tuple<std::string_view, std::string_view, Bytes, std::string_view, std::size_t>,
+           std::uint32_t>
+      rows_;
+  std::vector<std::pair<std::size_t, std::optional<std::uint32_t>>>
+      last_row_;                                            // by op: size of group, row for it
+  std::vector<TrafficSums> sums_;                           // by row of traffic
   std::vector<Interval> compute_, communication_, moving_;  // of the rank at hand; memory is reused
   std::vector<Kernel> kernels_;
 };

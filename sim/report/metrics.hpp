@@ -29,32 +29,33 @@ struct RankMetrics {
 /// Equal communication ops, all their runs on all ranks together. Collectives of a rank alone are left out: they move
 /// nothing.
 struct Traffic {
-  std::string op;          // "all-gather", "send"
-  std::string group;       // family of a collective, "to pp 1" of a send
-  Bytes bytes;             // of one op: size S of a collective
-  std::string algorithm;   // of a collective
-  std::size_t group_size = 0;    // of a collective; 0: not known
-  std::uint64_t kernels = 0;     // one a rank and run
-  Seconds mean_transfer{};       // of a kernel, from its data moving to its end
-  Seconds mean_waiting{};        // of a kernel, before that
-  double exposed_share = 0;      // of the kernels' time, without compute on their rank; 0 … 1
-  [[nodiscard]] std::optional<BytesPerSecond> algbw() const;  // S / mean_transfer; nothing when that took no time
+  std::string op;              // "all-gather", "send"
+  std::string group;           // family of a collective, "to pp 1" of a send
+  Bytes bytes;                 // of one op: size S of a collective
+  std::string algorithm;       // of a collective
+  std::size_t group_size = 0;  // of a collective; 0: not known
+  std::uint64_t kernels = 0;   // one a rank and run
+  Seconds mean_transfer{};     // of a kernel, from its data moving to its end
+  Seconds mean_waiting{};      // of a kernel, before that
+  double exposed_share = 0;    // of the kernels' time, without compute on their rank; 0 … 1
+  [[nodiscard]] std::optional<BytesPerSecond> algbw()
+      const;  // S / mean_transfer; nothing when that took no time
 };
 
 struct Metrics {
-  Seconds step_time;                    // first start to last end, all ranks
+  Seconds step_time;  // first start to last end, all ranks
   std::vector<RankMetrics> ranks;
-  RankMetrics mean;                     // over ranks
-  RankId slowest;                       // the rank whose compute takes longest (lowest id on ties)
-  RankId most_exposed;                  // the rank with most exposed communication (lowest id on ties)
-  double overlap_share = 0;             // overlapped ÷ communication, all ranks; 0 when there is no communication
-  double bubble_fraction = 0;           // mean over ranks of 1 − compute / span; 0 when the span is 0
+  RankMetrics mean;            // over ranks
+  RankId slowest;              // the rank whose compute takes longest (lowest id on ties)
+  RankId most_exposed;         // the rank with most exposed communication (lowest id on ties)
+  double overlap_share = 0;    // overlapped ÷ communication, all ranks; 0 when there is no communication
+  double bubble_fraction = 0;  // mean over ranks of 1 − compute / span; 0 when the span is 0
   bool has_communication = false;
-  std::vector<Traffic> traffic;         // in the order of first use in Timeline::spans
-  std::optional<double> tokens_per_s;   // whole job
+  std::vector<Traffic> traffic;        // in the order of first use in Timeline::spans
+  std::optional<double> tokens_per_s;  // whole job
   std::optional<double> tokens_per_s_per_accelerator;
-  std::optional<double> mfu;            // model FLOP ÷ (time · ranks · peak)
-  std::optional<double> hfu;            // hardware FLOP, recomputation included
+  std::optional<double> mfu;  // model FLOP ÷ (time · ranks · peak)
+  std::optional<double> hfu;  // hardware FLOP, recomputation included
 };
 
 /// busbw ÷ algbw among n ranks, as nccl-tests defines it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): 2(n−1)/n for

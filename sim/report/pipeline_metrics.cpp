@@ -192,7 +192,8 @@ std::vector<RankView> views_of(const Schedule& schedule, const Timeline& timelin
 }
 
 /// By rank: its view, or that of the first rank of its role. Nothing when there is none.
-std::optional<std::vector<std::size_t>> view_of_rank(const Schedule& schedule, const std::vector<RankView>& views) {
+std::optional<std::vector<std::size_t>> view_of_rank(const Schedule& schedule,
+                                                     const std::vector<RankView>& views) {
   constexpr std::size_t None = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> own(schedule.world_size(), None), of_role(schedule.roles.size(), None);
   for (std::size_t i = views.size(); i-- > 0;) {

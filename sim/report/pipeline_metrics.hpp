@@ -20,18 +20,18 @@ constexpr std::size_t PipelinePhaseCount = 3;
 struct Idle {
   Seconds neighbour;  // another rank's compute: what the block needs is not made yet, or is not taken off
                       // this rank's hands (blocking sends)
-  Seconds transfer;  // data on its way
-  Seconds other;     // collectives of its own (tensor parallelism), the host
+  Seconds transfer;   // data on its way
+  Seconds other;      // collectives of its own (tensor parallelism), the host
   [[nodiscard]] Seconds total() const { return neighbour + transfer + other; }
 };
 
 struct PipelineRank {
   Seconds first_start, last_end;  // of forward and backward compute
-  Seconds busy;                   // compute, and collectives that it waits for within a block (tensor parallelism)
-  Seconds internal_idle;                      // last end − first start − busy
+  Seconds busy;           // compute, and collectives that it waits for within a block (tensor parallelism)
+  Seconds internal_idle;  // last end − first start − busy
   std::array<Idle, PipelinePhaseCount> idle;  // over the whole makespan, ends included
-  int peak_activations = 0;       // most microbatches held at once, of all chunks together: from the start of
-                                  // their forward to the end of their whole backward or W
+  int peak_activations = 0;  // most microbatches held at once, of all chunks together: from the start of
+                             // their forward to the end of their whole backward or W
 };
 
 /// Of forward and backward compute alone: gradient reductions and the optimizer after it are not looked at.

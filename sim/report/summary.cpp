@@ -32,10 +32,12 @@ Bytes resident_of(const Role& role) {
 
 constexpr const char* BeforeAll = "before the first op";
 
-std::optional<MemorySummary> summarise_memory(const RunResult& result, const Schedule& schedule, Bytes capacity) {
+std::optional<MemorySummary> summarise_memory(const RunResult& result, const Schedule& schedule,
+                                              Bytes capacity) {
   const auto held = [](const RankMemory& memory) { return memory.peak > Bytes(0); };
   if (std::none_of(result.memory.begin(), result.memory.end(), held)) return std::nullopt;
-  const std::vector<TimelineOp> named = result.timeline.ops.empty() ? timeline_ops(schedule) : std::vector<TimelineOp>();
+  const std::vector<TimelineOp> named =
+      result.timeline.ops.empty() ? timeline_ops(schedule) : std::vector<TimelineOp>();
   const std::vector<TimelineOp>& ops = named.empty() ? result.timeline.ops : named;
 
   const auto larger = [](const RankMemory& a, const RankMemory& b) { return a.peak < b.peak; };
@@ -89,13 +91,15 @@ std::vector<LinkSummary> busiest_links(const RunResult& result, const Topology& 
     return left != right ? left > right : a.second.link < b.second.link;
   };
   const std::size_t shown = std::min(Most, ranked.size());
-  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(shown), ranked.end(), busier);
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(shown), ranked.end(),
+                    busier);
   ranked.resize(shown);
 
   std::vector<LinkSummary> summaries;
   for (const auto& [used, load] : ranked) {
     const Link& link = topology.link(load.link);
-    summaries.push_back({topology.link_name(load.link), kind_text(topology, link), load.carried, link.bandwidth, used});
+    summaries.push_back(
+        {topology.link_name(load.link), kind_text(topology, link), load.carried, link.bandwidth, used});
   }
   return summaries;
 }
@@ -148,16 +152,18 @@ bool names(std::string_view algorithms, std::string_view one) {
   return (at == 0 || algorithms[at - 1] == '/') && (end == algorithms.size() || algorithms[end] == '/');
 }
 
-std::vector<CollectiveSummary> summarise_collectives(const RunResult& result, const std::optional<Metrics>& metrics) {
+std::vector<CollectiveSummary> summarise_collectives(const RunResult& result,
+                                                     const std::optional<Metrics>& metrics) {
   std::vector<CollectiveSummary> summaries;
   for (const CollectiveChoice& choice : result.collectives) {
     CollectiveSummary& summary = summaries.emplace_back();
     summary.choice = choice;
     if (!metrics) continue;
-    const auto traffic = std::find_if(metrics->traffic.begin(), metrics->traffic.end(), [&](const Traffic& t) {
-      return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes &&
-             t.group_size == choice.group_size && names(t.algorithm, name_of(choice.algorithm));
-    });
+    const auto traffic =
+        std::find_if(metrics->traffic.begin(), metrics->traffic.end(), [&](const Traffic& t) {
+          return t.op == name_of(choice.kind) && t.group == choice.family && t.bytes == choice.bytes &&
+                 t.group_size == choice.group_size && names(t.algorithm, name_of(choice.algorithm));
+        });
     if (traffic == metrics->traffic.end()) continue;
     summary.mean_time = traffic->mean_transfer;
     summary.mean_waiting = traffic->mean_waiting;
@@ -196,7 +202,8 @@ std::string ranks_text(std::span<const RankId> ranks) {
   return text;
 }
 
-std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedule& schedule, const Cluster& cluster) {
+std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedule& schedule,
+                                           const Cluster& cluster) {
   std::vector<GroupSummary> summaries;
   for (const GroupFamily& family : schedule.families) {
     GroupSummary& summary = summaries.emplace_back();
@@ -206,7 +213,8 @@ std::vector<GroupSummary> summarise_groups(const RunResult& result, const Schedu
       const auto members = family.members(GroupId(group));
       if (group == 0) summary.members = ranks_text(members);
       std::set<std::uint32_t> nodes;
-      for (const RankId rank : members) nodes.insert(cluster.topology.node_of(cluster.placement[rank.value()]));
+      for (const RankId rank : members)
+        nodes.insert(cluster.topology.node_of(cluster.placement[rank.value()]));
       summary.size = std::max(summary.size, members.size());
       summary.nodes_spanned = std::max(summary.nodes_spanned, nodes.size());
     }
@@ -231,8 +239,10 @@ std::size_t ranks_simulated(const RunResult& result, std::size_t ranks) {
 
 ClaimSummary compare(const PublishedFigure& published, const RunSummary& run) {
   ClaimSummary claim{published, metric_value(run, published.metric), std::nullopt, false};
-  if (claim.simulated && published.value != 0) claim.error = (*claim.simulated - published.value) / published.value;
-  claim.other_size = published.accelerators > 0 && static_cast<std::size_t>(published.accelerators) != run.ranks;
+  if (claim.simulated && published.value != 0)
+    claim.error = (*claim.simulated - published.value) / published.value;
+  claim.other_size =
+      published.accelerators > 0 && static_cast<std::size_t>(published.accelerators) != run.ranks;
   return claim;
 }
 
@@ -257,34 +267,38 @@ void warn_of_memory(const RunResult& result, std::vector<std::string>& warnings)
     };
     const auto first = std::find_if(result.memory.begin(), result.memory.end(), below);
     if (first == result.memory.end()) continue;
-    warnings.push_back(fmt::format("rank {} gives back {} of {} more than it has taken: its peak may be more than this",
-                                   first - result.memory.begin(), to_text(-first->least[category]),
-                                   name_of(static_cast<MemoryCategory>(category))));
+    warnings.push_back(
+        fmt::format("rank {} gives back {} of {} more than it has taken: its peak may be more than this",
+                    first - result.memory.begin(), to_text(-first->least[category]),
+                    name_of(static_cast<MemoryCategory>(category))));
   }
 }
 
 void warn_of_utilisation(const Throughput& throughput, std::vector<std::string>& warnings) {
   for (const auto& [name, share] : {std::pair{"MFU", throughput.mfu}, {"HFU", throughput.hfu}})
     if (share && *share > 1)
-      warnings.push_back(fmt::format("{} is {}: the job's FLOP are more than the kernels of this schedule can be", name,
-                                     percent(*share)));
+      warnings.push_back(
+          fmt::format("{} is {}: the job's FLOP are more than the kernels of this schedule can be", name,
+                      percent(*share)));
 }
 
 void warn_of_late_faults(const RunResult& result, std::vector<std::string>& warnings) {
   for (const FaultEffect& effect : result.faults)
     if (effect.fault.at && *effect.fault.at >= result.step_time)
-      warnings.push_back(fmt::format("the fault of \"{}\" is from {} on, after the step: it changes nothing", effect.fault.name,
-                                     to_text(*effect.fault.at)));
+      warnings.push_back(fmt::format("the fault of \"{}\" is from {} on, after the step: it changes nothing",
+                                     effect.fault.name, to_text(*effect.fault.at)));
 }
 
 }  // namespace
 
 bool RunSummary::expectations_hold() const {
-  return std::all_of(expect.begin(), expect.end(), [](const ExpectationSummary& verdict) { return verdict.holds; });
+  return std::all_of(expect.begin(), expect.end(),
+                     [](const ExpectationSummary& verdict) { return verdict.holds; });
 }
 
 bool RunSummary::checks_hold() const {
-  return std::all_of(checks.begin(), checks.end(), [](const Check& check) { return check.violation.empty(); });
+  return std::all_of(checks.begin(), checks.end(),
+                     [](const Check& check) { return check.violation.empty(); });
 }
 
 RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cluster& cluster,
@@ -298,7 +312,8 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.ranks = schedule.world_size();
   run.ranks_simulated = ranks_simulated(result, run.ranks);
   std::set<std::uint32_t> nodes;
-  for (std::size_t rank = 0; rank < run.ranks; ++rank) nodes.insert(topology.node_of(cluster.placement[rank]));
+  for (std::size_t rank = 0; rank < run.ranks; ++rank)
+    nodes.insert(topology.node_of(cluster.placement[rank]));
   run.nodes = nodes.size();
 
   const auto figure = cluster.device.peak.find(schedule.job.precision);
@@ -307,10 +322,12 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.throughput = throughput(schedule.job, result.step_time, run.ranks, peak);
   if (cluster.device.power) run.accelerator_power = *cluster.device.power * static_cast<double>(run.ranks);
   if (!result.timeline.spans.empty())
-    run.metrics = compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule), result.player_of);
+    run.metrics =
+        compute_metrics(result.timeline, schedule.job, peak, group_sizes(schedule), result.player_of);
   // A textbook of one stage is a pipeline without a bubble; a training run on one stage is none.
   const bool textbook = schedule.job.hardware_flop <= Flop(0);
-  if (auto pipeline = pipeline_metrics(schedule, result.timeline); pipeline && (pipeline->stages > 1 || textbook))
+  if (auto pipeline = pipeline_metrics(schedule, result.timeline);
+      pipeline && (pipeline->stages > 1 || textbook))
     run.pipeline = std::move(pipeline);
   run.memory = summarise_memory(result, schedule, cluster.device.memory);
   run.busiest_links = busiest_links(result, topology);

@@ -14,15 +14,21 @@ using Json = nlohmann::ordered_json;  // keys in the order they are set
 
 constexpr int Schema = 1;
 
-Json number(std::optional<double> value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
+Json number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
 
 // Whole bytes are written as whole numbers.
 Json bytes(std::optional<double> value) {
   const bool whole = value && std::abs(*value) < 0x1p53 && *value == std::trunc(*value);
   return whole ? Json(static_cast<std::int64_t>(*value)) : number(value);
 }
-Json number(Bytes value) { return bytes(value.si()); }
-Json number(const std::optional<Bytes>& value) { return value ? number(*value) : Json(nullptr); }
+Json number(Bytes value) {
+  return bytes(value.si());
+}
+Json number(const std::optional<Bytes>& value) {
+  return value ? number(*value) : Json(nullptr);
+}
 
 template <class Unit>
 Json number(const std::optional<Quantity<Unit>>& value) {
@@ -33,7 +39,9 @@ Json number(Quantity<Unit> value) {
   return number(value.si());
 }
 
-Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
+Json text(const std::string& value) {
+  return value.empty() ? Json(nullptr) : Json(value);
+}
 
 Json memory_json(const MemorySummary& memory) {
   Json object = Json::object();
@@ -60,7 +68,9 @@ void add_memory(Json& object, const std::optional<MemorySummary>& memory) {
 }
 
 Json idle_json(const Idle& idle) {
-  return {{"neighbour_s", number(idle.neighbour)}, {"transfer_s", number(idle.transfer)}, {"other_s", number(idle.other)}};
+  return {{"neighbour_s", number(idle.neighbour)},
+          {"transfer_s", number(idle.transfer)},
+          {"other_s", number(idle.other)}};
 }
 
 Json pipeline_json(const PipelineMetrics& pipeline) {
@@ -164,7 +174,8 @@ Json published_json(const std::vector<ClaimSummary>& claims) {
                     {"published", number(claim.published.value)},
                     {"simulated", number(claim.simulated)},
                     {"error", number(claim.error)},
-                    {"accelerators", claim.published.accelerators > 0 ? Json(claim.published.accelerators) : Json(nullptr)},
+                    {"accelerators",
+                     claim.published.accelerators > 0 ? Json(claim.published.accelerators) : Json(nullptr)},
                     {"other_size", claim.other_size},
                     {"source", text(claim.published.source)}});
   return list;
@@ -186,7 +197,8 @@ Json expect_json(const std::vector<ExpectationSummary>& verdicts) {
 Json checks_json(const std::vector<Check>& checks) {
   Json list = Json::array();
   for (const Check& check : checks)
-    list.push_back({{"check", check.name}, {"holds", check.violation.empty()}, {"violation", text(check.violation)}});
+    list.push_back(
+        {{"check", check.name}, {"holds", check.violation.empty()}, {"violation", text(check.violation)}});
   return list;
 }
 

@@ -20,19 +20,23 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr std::size_t Columns = 100;
 constexpr const char* NoNumber = "-";  // in cells for which there is no figure
 
-std::string heading(const std::string& text) { return "\n" + text + "\n"; }
+std::string heading(const std::string& text) {
+  return "\n" + text + "\n";
+}
 
 // "model llama3-8b; changed by --set: batch.global=256", on as many lines as it takes.
 std::string input_text(const RunContext& context) {
   std::vector<std::string> parts;
   if (!context.model.empty()) parts.push_back("model " + context.model);
-  if (!context.overrides.empty()) parts.push_back(fmt::format("changed by --set: {}", fmt::join(context.overrides, ", ")));
+  if (!context.overrides.empty())
+    parts.push_back(fmt::format("changed by --set: {}", fmt::join(context.overrides, ", ")));
   return parts.empty() ? "" : printable(fmt::format("{}", fmt::join(parts, "; "))) + "\n";
 }
 
 // True for a value of --set that makes it another job than the one a figure was published for.
 bool changes_job(const std::string& assignment) {
-  return !assignment.starts_with("run.") && !assignment.starts_with("topology.") && !assignment.starts_with("topology=");
+  return !assignment.starts_with("run.") && !assignment.starts_with("topology.") &&
+         !assignment.starts_with("topology=");
 }
 
 // Singular for one: "1 flow", "2 flows".
@@ -48,20 +52,25 @@ std::string value_of(const RunSummary& run, std::string_view metric) {
 // "1.2 MJ a step, 3.1 J a token, at most (all at full load)"; where the network's power is not known that of the rest.
 std::string energy_text(const RunSummary& run) {
   if (!run.context.network_power)
-    return fmt::format("{} a step, at most, without the network, whose power is unknown", value_of(run, "accelerator-energy"));
-  const std::string per_token = run.throughput.tokens_per_s ? value_of(run, "energy-per-token") + " a token, " : "";
+    return fmt::format("{} a step, at most, without the network, whose power is unknown",
+                       value_of(run, "accelerator-energy"));
+  const std::string per_token =
+      run.throughput.tokens_per_s ? value_of(run, "energy-per-token") + " a token, " : "";
   return fmt::format("{} a step, {}at most (all at full load)", value_of(run, "energy"), per_token);
 }
 
 std::string result_table(const RunSummary& run) {
   Rows rows{{"step time", to_text(run.step_time)}};
-  const auto add = [&](std::string label, std::string text) { rows.push_back({std::move(label), std::move(text)}); };
+  const auto add = [&](std::string label, std::string text) {
+    rows.push_back({std::move(label), std::move(text)});
+  };
   if (run.throughput.tokens_per_s)
     add("throughput", fmt::format("{}, {} per accelerator", value_of(run, "tokens-per-s"),
                                   value_of(run, "tokens-per-s-per-accelerator")));
   if (run.throughput.model_flop_rate)
-    add("model FLOP", fmt::format("{} per accelerator, {}", value_of(run, "model-flop-per-s-per-accelerator"),
-                                  run.throughput.mfu ? "MFU " + value_of(run, "mfu") : "peak unknown, so no MFU"));
+    add("model FLOP",
+        fmt::format("{} per accelerator, {}", value_of(run, "model-flop-per-s-per-accelerator"),
+                    run.throughput.mfu ? "MFU " + value_of(run, "mfu") : "peak unknown, so no MFU"));
   if (run.throughput.hfu) add("with recomputation", "HFU " + value_of(run, "hfu"));
   if (run.metrics && is_textbook(run) && !carries_data(run)) {
     add("compute", value_of(run, "compute-time"));  // what it waits for is told with the bubble
@@ -72,16 +81,19 @@ std::string result_table(const RunSummary& run) {
       add("communication", "no communication in this run");
     } else {
       const bool any = metrics.mean.communication > Seconds(0);
-      add("communication", value_of(run, "communication-time") +
-                               (any ? fmt::format(", {} of it under compute", value_of(run, "overlap-share")) : ""));
-      add("  exposed", fmt::format("{}, {} of the step; most on rank {}: {}", value_of(run, "exposed-communication"),
-                                   value_of(run, "exposed-share"), metrics.most_exposed.value(),
-                                   value_of(run, "exposed-communication-max")));
+      add("communication",
+          value_of(run, "communication-time") +
+              (any ? fmt::format(", {} of it under compute", value_of(run, "overlap-share")) : ""));
+      add("  exposed", fmt::format("{}, {} of the step; most on rank {}: {}",
+                                   value_of(run, "exposed-communication"), value_of(run, "exposed-share"),
+                                   metrics.most_exposed.value(), value_of(run, "exposed-communication-max")));
       add("  waiting for others", value_of(run, "waiting-time"));
     }
-    if (!is_textbook(run)) add("bubble", value_of(run, "bubble-fraction") + " idle share: of a rank's time, without compute");
+    if (!is_textbook(run))
+      add("bubble", value_of(run, "bubble-fraction") + " idle share: of a rank's time, without compute");
   } else {
-    add("timeline", run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
+    add("timeline",
+        run.engine.events > 0 ? "not kept: times of compute and communication are unknown" : "nothing ran");
   }
   if (run.accelerator_power) add("energy", energy_text(run));
   if (run.context.network_usd || run.context.network_power)
@@ -94,7 +106,8 @@ std::string activations_text(const PipelineMetrics& pipeline) {
   std::vector<int> peaks;
   for (const PipelineRank& rank : pipeline.ranks) peaks.push_back(rank.peak_activations);
   const auto [least, most] = std::ranges::minmax(peaks);
-  return (least < most ? fmt::format("{} to ", least) : "") + counted(static_cast<std::uint64_t>(most), "microbatch", "es") +
+  return (least < most ? fmt::format("{} to ", least) : "") +
+         counted(static_cast<std::uint64_t>(most), "microbatch", "es") +
          (pipeline.chunks > 1 ? " of a chunk" : "");
 }
 
@@ -113,7 +126,8 @@ std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
       rows.push_back({std::string(name_of(static_cast<MemoryCategory>(i))), to_text(memory.by_category[i]),
                       percent(memory.by_category[i] / memory.peak)});
   std::string peak = to_text(memory.peak);
-  if (memory.capacity) peak += fmt::format(" of {} ({})", to_text(*memory.capacity), percent(memory.peak / *memory.capacity));
+  if (memory.capacity)
+    peak += fmt::format(" of {} ({})", to_text(*memory.capacity), percent(memory.peak / *memory.capacity));
   std::string text = heading(fmt::format("Peak memory: {} on rank {}", peak, memory.rank.value()));
   text += fmt::format("  reached at {}: {}\n", to_text(memory.peak_time), printable(memory.peak_op));
   const Bytes reserve = memory.by_category[static_cast<std::size_t>(MemoryCategory::Reserve)];
@@ -121,8 +135,9 @@ std::string memory_table(const MemorySummary& memory, std::size_t ranks) {
     text += fmt::format("  {} without the device's reserve, as PyTorch's max_memory_allocated counts\n",
                         to_text(memory.peak - reserve));
   if (memory.ranks_out_of_memory > 0)
-    text += fmt::format("  OUT OF MEMORY on {} of {} ranks, first on rank {}: {}\n", memory.ranks_out_of_memory, ranks,
-                        memory.out_of_memory_rank.value(), printable(memory.out_of_memory_op));
+    text +=
+        fmt::format("  OUT OF MEMORY on {} of {} ranks, first on rank {}: {}\n", memory.ranks_out_of_memory,
+                    ranks, memory.out_of_memory_rank.value(), printable(memory.out_of_memory_op));
   return text + aligned(rows, "lrr");
 }
 
@@ -163,15 +178,18 @@ std::string collective_table(const RunSummary& run) {
     if (rows.size() == Most + 2) break;
     const CollectiveChoice& choice = collective->choice;
     rows.push_back({std::string(name_of(choice.kind)), std::to_string(choice.group_size),
-                    fmt::format("{}{}{} ×{}", name_of(choice.algorithm), choice.protocol.empty() ? "" : " ", choice.protocol,
-                                choice.channels), to_text(choice.bytes),
-                    std::to_string(choice.count), collective->mean_time ? to_text(*collective->mean_time) : NoNumber,
+                    fmt::format("{}{}{} ×{}", name_of(choice.algorithm), choice.protocol.empty() ? "" : " ",
+                                choice.protocol, choice.channels),
+                    to_text(choice.bytes), std::to_string(choice.count),
+                    collective->mean_time ? to_text(*collective->mean_time) : NoNumber,
                     rate_text(collective->algbw), rate_text(collective->busbw),
                     collective->exposed_share ? percent(*collective->exposed_share) : NoNumber,
                     to_text(choice.bytes_between_nodes)});
   }
-  std::string text = heading("Collectives (algorithm × channels; bytes between nodes are of one)") + aligned(rows, "lrlrrrrrrr");
-  if (order.size() > Most) text += fmt::format("  and {} more, which take less time; --json has all\n", order.size() - Most);
+  std::string text = heading("Collectives (algorithm × channels; bytes between nodes are of one)") +
+                     aligned(rows, "lrlrrrrrrr");
+  if (order.size() > Most)
+    text += fmt::format("  and {} more, which take less time; --json has all\n", order.size() - Most);
   return text;
 }
 
@@ -180,8 +198,8 @@ std::string group_table(const RunSummary& run) {
   if (!run.groups.empty()) {
     Rows rows{{"", "groups", "ranks", "the first", "nodes", "collectives", "between nodes"}};
     for (const GroupSummary& group : run.groups)
-      rows.push_back({clipped(group.family, 24), std::to_string(group.groups), std::to_string(group.size), group.members,
-                      std::to_string(group.nodes_spanned), std::to_string(group.collectives),
+      rows.push_back({clipped(group.family, 24), std::to_string(group.groups), std::to_string(group.size),
+                      group.members, std::to_string(group.nodes_spanned), std::to_string(group.collectives),
                       to_text(group.bytes_between_nodes)});
     text = heading("Groups") + aligned(rows, "lrrlrrr");
   }
@@ -197,10 +215,11 @@ std::string published_table(const RunSummary& run) {
   for (const ClaimSummary& claim : run.published) {
     const PublishedFigure& figure = claim.published;
     const MetricInfo& metric = find_metric(figure.metric);
-    rows.push_back({std::string(metric.label), to_text(metric, figure.value),
-                    claim.simulated ? to_text(metric, *claim.simulated) : "unknown",
-                    claim.error ? signed_percent(*claim.error) : NoNumber,
-                    claim.other_size ? fmt::format("{}, not {}", figure.accelerators, run.ranks) : "as many here"});
+    rows.push_back(
+        {std::string(metric.label), to_text(metric, figure.value),
+         claim.simulated ? to_text(metric, *claim.simulated) : "unknown",
+         claim.error ? signed_percent(*claim.error) : NoNumber,
+         claim.other_size ? fmt::format("{}, not {}", figure.accelerators, run.ranks) : "as many here"});
     if (!figure.source.empty() && std::find(sources.begin(), sources.end(), figure.source) == sources.end())
       sources.push_back(figure.source);
   }
@@ -232,8 +251,8 @@ std::string expectation_table(const RunSummary& run) {
 // "64 × h100-sxm on 8 nodes of dgx-h100, bf16"; of a textbook that sends no bytes its ranks.
 std::string hardware_text(const RunSummary& run) {
   if (is_textbook(run) && !carries_data(run)) return counted(run.ranks, "rank") + ", blocks of fixed time";
-  return fmt::format("{} × {} on {} of {}{}{}", run.ranks, run.device, counted(run.nodes, "node"), run.topology,
-                     run.precision.empty() ? "" : ", ", run.precision);
+  return fmt::format("{} × {} on {} of {}{}{}", run.ranks, run.device, counted(run.nodes, "node"),
+                     run.topology, run.precision.empty() ? "" : ", ", run.precision);
 }
 
 std::string fold_text(const RunSummary& run) {
@@ -244,7 +263,8 @@ std::string fold_text(const RunSummary& run) {
 std::string inconsistencies(const RunSummary& run) {
   std::string text;
   for (const Check& check : run.checks)
-    if (!check.violation.empty()) text += fmt::format("\ninternal inconsistency: {}: {}", check.name, printable(check.violation));
+    if (!check.violation.empty())
+      text += fmt::format("\ninternal inconsistency: {}: {}", check.name, printable(check.violation));
   if (text.empty()) return "";
   return text + "\nThe simulator has contradicted itself: do not trust these figures, and report this.\n";
 }
@@ -254,7 +274,9 @@ std::string inconsistencies(const RunSummary& run) {
 std::string expectation_text(const Expectation& expected) {
   std::string text;
   const auto add = [&](const char* words, const std::optional<double>& value) {
-    if (value) text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) + metric_text(expected.metric, *value);
+    if (value)
+      text += (text.empty() || *words == '\0' ? "" : " and ") + std::string(words) +
+              metric_text(expected.metric, *value);
   };
   add("", expected.value);
   if (expected.value && expected.within) text += " ± " + tolerance_text(expected.metric, *expected.within);
@@ -273,7 +295,8 @@ std::string summary_table(const RunSummary& run) {
   for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);
   text += fault_table(run);
   if (run.memory) text += memory_table(*run.memory, run.ranks);
-  text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) + expectation_table(run);
+  text += link_table(run) + collective_table(run) + group_table(run) + published_table(run) +
+          expectation_table(run);
   text += inconsistencies(run);
   text += fmt::format("\n{}: {}, {}\n", run.engine.name.empty() ? "engine" : run.engine.name,
                       counted(run.engine.events, "event"), counted(run.engine.flows, "flow"));

@@ -8,9 +8,13 @@
 namespace syncline {
 namespace {
 
-bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+bool starts_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+}
 
-std::string blanks(std::string_view text, std::size_t columns) { return std::string(columns - width(text), ' '); }
+std::string blanks(std::string_view text, std::size_t columns) {
+  return std::string(columns - width(text), ' ');
+}
 
 }  // namespace
 
@@ -53,7 +57,8 @@ std::string aligned(std::vector<std::vector<std::string>> rows, std::string_view
   for (const auto& row : rows) {
     std::string line = "  ";
     for (std::size_t i = 0; i < row.size(); ++i)
-      line += (i == 0 ? "" : "  ") + (alignment[i] == 'l' ? left(row[i], widths[i]) : right(row[i], widths[i]));
+      line +=
+          (i == 0 ? "" : "  ") + (alignment[i] == 'l' ? left(row[i], widths[i]) : right(row[i], widths[i]));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

@@ -14,7 +14,8 @@ namespace {
 
 // --- collectives ---------------------------------------------------------------------------------
 
-using Signature = std::tuple<CollectiveKind, Algorithm, Bytes, int>;  // what the members of a group must agree on
+using Signature =
+    std::tuple<CollectiveKind, Algorithm, Bytes, int>;  // what the members of a group must agree on
 
 std::string text(const Collective& collective) {
   std::string kind = fmt::format("{} of {}", name_of(collective.kind), exact_bytes(collective.bytes));

@@ -189,9 +189,7 @@ class Play {
   void start(Instance at) {
     waits(at) = Started;
     switch (part(at.rank).endings[at.op]) {
-      case Ending::AtOnce:
-        end(at);
-        break;
+      case Ending::AtOnce: end(at); break;
       case Ending::EagerSend: {
         end(at);
         const Instance receive = partner(at);
@@ -208,9 +206,7 @@ class Play {
         end(other);
         break;
       }
-      case Ending::Collective:
-        join(at);
-        break;
+      case Ending::Collective: join(at); break;
     }
   }
 
@@ -310,12 +306,8 @@ Play::Wait Play::wait_on_own_rank(Instance at) const {
                     case Cause::StreamOrder:
                       found.text = fmt::format("stands behind op {} in its stream", earlier);
                       break;
-                    case Cause::After:
-                      found.text = fmt::format("comes after op {}", earlier);
-                      break;
-                    case Cause::HostWaits:
-                      found.text = fmt::format("waits for op {} to end", earlier);
-                      break;
+                    case Cause::After: found.text = fmt::format("comes after op {}", earlier); break;
+                    case Cause::HostWaits: found.text = fmt::format("waits for op {} to end", earlier); break;
                   }
                 });
   return found;

@@ -16,11 +16,17 @@ inline constexpr double MostTokens = 1e18;
 inline constexpr double LeastFactor = 1e-6, MostFactor = 1e6;  // of a rank's speed
 inline constexpr std::int64_t MostSize = 1000000000;           // m, n, k and batch of a kernel
 inline constexpr std::size_t MostStreams = 255;
-inline constexpr int MostChunks = 1 << 16;                     // of a collective
+inline constexpr int MostChunks = 1 << 16;  // of a collective
 
 /// By type of quantity, for readers.
-[[nodiscard]] constexpr double most(Seconds) { return MostTime.si(); }
-[[nodiscard]] constexpr double most(Bytes) { return MostBytes.si(); }
-[[nodiscard]] constexpr double most(Flop) { return MostFlop.si(); }
+[[nodiscard]] constexpr double most(Seconds) {
+  return MostTime.si();
+}
+[[nodiscard]] constexpr double most(Bytes) {
+  return MostBytes.si();
+}
+[[nodiscard]] constexpr double most(Flop) {
+  return MostFlop.si();
+}
 
 }  // namespace syncline::limits

@@ -14,7 +14,8 @@ template <class Enum>
 struct Names;
 template <>
 struct Names<KernelClass> {
-  static constexpr std::array<std::string_view, 5> all{"gemm", "attention", "elementwise", "optimizer", "fixed"};
+  static constexpr std::array<std::string_view, 5> all{"gemm", "attention", "elementwise", "optimizer",
+                                                       "fixed"};
 };
 template <>
 struct Names<Precision> {
@@ -28,7 +29,8 @@ struct Names<Phase> {
 template <>
 struct Names<MemoryCategory> {
   static constexpr std::array<std::string_view, MemoryCategoryCount> all{
-      "parameters", "gathered-parameters", "gradients", "optimizer", "activations", "communication-buffers", "reserve"};
+      "parameters",  "gathered-parameters",   "gradients", "optimizer",
+      "activations", "communication-buffers", "reserve"};
 };
 template <>
 struct Names<CollectiveKind> {
@@ -38,8 +40,9 @@ struct Names<CollectiveKind> {
 };
 template <>
 struct Names<Algorithm> {
-  static constexpr std::array<std::string_view, 10> all{"auto",      "ring",     "direct",       "tree",   "in-network",
-                                                        "recursive", "pairwise", "hierarchical", "bucket", "two-hop"};
+  static constexpr std::array<std::string_view, 10> all{"auto",       "ring",      "direct",   "tree",
+                                                        "in-network", "recursive", "pairwise", "hierarchical",
+                                                        "bucket",     "two-hop"};
 };
 
 template <class Enum>
@@ -49,12 +52,24 @@ std::string_view lookup(Enum value) {
 
 }  // namespace
 
-std::string_view name_of(KernelClass value) { return lookup(value); }
-std::string_view name_of(Precision value) { return lookup(value); }
-std::string_view name_of(Phase value) { return lookup(value); }
-std::string_view name_of(MemoryCategory value) { return lookup(value); }
-std::string_view name_of(CollectiveKind value) { return lookup(value); }
-std::string_view name_of(Algorithm value) { return lookup(value); }
+std::string_view name_of(KernelClass value) {
+  return lookup(value);
+}
+std::string_view name_of(Precision value) {
+  return lookup(value);
+}
+std::string_view name_of(Phase value) {
+  return lookup(value);
+}
+std::string_view name_of(MemoryCategory value) {
+  return lookup(value);
+}
+std::string_view name_of(CollectiveKind value) {
+  return lookup(value);
+}
+std::string_view name_of(Algorithm value) {
+  return lookup(value);
+}
 
 template <class Enum>
 std::optional<Enum> value_of(std::string_view name) {
@@ -68,7 +83,7 @@ std::vector<std::string> names_of() {
   return {Names<Enum>::all.begin(), Names<Enum>::all.end()};
 }
 
-#define SYNCLINE_NAMES(Enum)                                 \
+#define SYNCLINE_NAMES(Enum)                                     \
   template std::optional<Enum> value_of<Enum>(std::string_view); \
   template std::vector<std::string> names_of<Enum>();
 SYNCLINE_NAMES(KernelClass)

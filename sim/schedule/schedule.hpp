@@ -30,8 +30,8 @@ struct Kernel {
   Bytes hbm;               // bytes read and written, each once
   std::int64_t batch = 1;  // Gemm: independent products of (m × k)·(k × n); Attention: batch × heads
   std::int64_t m = 0, n = 0, k = 0;  // Gemm: the sizes. Attention: m query length, n key length, k head size
-  bool backward = false;   // Attention: its backward kernel
-  Seconds fixed;           // Fixed: the time itself
+  bool backward = false;             // Attention: its backward kernel
+  Seconds fixed;                     // Fixed: the time itself
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
@@ -47,7 +47,13 @@ struct Work {
 /// Backward is the whole of it; BackwardInput and BackwardWeight are its halves where they run apart; ForwardBackward is a
 /// block in which a forward and a whole backward run as one.
 enum class Phase : std::uint8_t {
-  Forward, Backward, BackwardInput, BackwardWeight, ForwardBackward, Optimizer, Other
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  ForwardBackward,
+  Optimizer,
+  Other
 };
 
 /// What an op is for; timelines are aligned by it. -1: does not apply.
@@ -61,7 +67,13 @@ struct Tag {
 };
 
 enum class MemoryCategory : std::uint8_t {
-  Parameters, GatheredParameters, Gradients, Optimizer, Activations, CommunicationBuffers, Reserve
+  Parameters,
+  GatheredParameters,
+  Gradients,
+  Optimizer,
+  Activations,
+  CommunicationBuffers,
+  Reserve
 };
 constexpr std::size_t MemoryCategoryCount = 7;
 
@@ -73,11 +85,28 @@ struct MemoryEffect {
 };
 
 enum class CollectiveKind : std::uint8_t {
-  AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, Shift, Reduce, Scatter, Gather
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  Broadcast,
+  AllToAll,
+  Shift,
+  Reduce,
+  Scatter,
+  Gather
 };
 /// Which of them carry out which kind: sim/collective/collective.hpp.
 enum class Algorithm : std::uint8_t {
-  Auto, Ring, Direct, Tree, InNetwork, Recursive, Pairwise, Hierarchical, Bucket, TwoHop
+  Auto,
+  Ring,
+  Direct,
+  Tree,
+  InNetwork,
+  Recursive,
+  Pairwise,
+  Hierarchical,
+  Bucket,
+  TwoHop
 };
 
 struct Compute {
@@ -101,7 +130,7 @@ struct Collective {
 /// The other end of a send or receive: a rank by number, or the rank with the same coordinates but `coordinate` on
 /// `axis` of the first mesh (so that all ranks of a pipeline stage share one program).
 struct Peer {
-  int axis = -1;       // -1: `coordinate` is a rank
+  int axis = -1;  // -1: `coordinate` is a rank
   int coordinate = 0;
   friend bool operator==(const Peer&, const Peer&) = default;
 };
@@ -137,9 +166,9 @@ using OpBody = std::variant<Compute, Collective, Send, Receive, HostWork, HostWa
 
 struct Op {
   OpBody body;
-  StreamId stream;              // not used by host ops
+  StreamId stream;  // not used by host ops
   Tag tag;
-  std::vector<OpIndex> after;   // earlier ops of the same rank it waits for, ascending (CUDA events)
+  std::vector<OpIndex> after;  // earlier ops of the same rank it waits for, ascending (CUDA events)
   std::vector<MemoryEffect> memory;
   friend bool operator==(const Op&, const Op&) = default;
 
@@ -155,8 +184,8 @@ struct Op {
 /// The part that some ranks play.
 struct Role {
   std::string name;
-  std::vector<Op> program;               // in the order the host issues
-  std::vector<MemoryEffect> resident;    // held from before the first op to the end: shards, optimizer state
+  std::vector<Op> program;             // in the order the host issues
+  std::vector<MemoryEffect> resident;  // held from before the first op to the end: shards, optimizer state
   friend bool operator==(const Role&, const Role&) = default;
 };
 
@@ -164,9 +193,9 @@ struct Role {
 
 /// What the step is worth, for tokens/s and MFU. Zero where unknown.
 struct Job {
-  double tokens = 0;       // per step, all ranks
-  Flop model_flop;         // per step, all ranks; without recomputation
-  Flop hardware_flop;      // with recomputation
+  double tokens = 0;                      // per step, all ranks
+  Flop model_flop;                        // per step, all ranks; without recomputation
+  Flop hardware_flop;                     // with recomputation
   Precision precision = Precision::Bf16;  // whose peak MFU is measured against
   friend bool operator==(const Job&, const Job&) = default;
 };
@@ -180,13 +209,13 @@ struct RankSpeed {
 
 struct Schedule {
   std::string name;
-  std::vector<Mesh> meshes;            // at least one; all of the same world size
+  std::vector<Mesh> meshes;  // at least one; all of the same world size
   std::vector<GroupFamily> families;
-  std::vector<std::string> streams;    // names
+  std::vector<std::string> streams;  // names
   std::vector<Work> works;
   std::vector<Role> roles;
-  std::vector<RoleId> role_of;         // by rank
-  std::vector<RankSpeed> speeds;       // by rank, ascending; ranks not listed have factor 1
+  std::vector<RoleId> role_of;    // by rank
+  std::vector<RankSpeed> speeds;  // by rank, ascending; ranks not listed have factor 1
   Job job;
 
   [[nodiscard]] std::size_t world_size() const { return role_of.size(); }

@@ -289,7 +289,8 @@ class Reader {
     const auto [least, most] = std::minmax({kernel.m, kernel.n, kernel.k, kernel.batch});
     if (most > limits::MostSize) fail_too_large(in, start, static_cast<double>(limits::MostSize));
     if (sized && least < 1)
-      in.fail(start, fmt::format("a kernel of class {} needs m, n, k and batch, each 1 or more", name_of(kernel.kind)));
+      in.fail(start, fmt::format("a kernel of class {} needs m, n, k and batch, each 1 or more",
+                                 name_of(kernel.kind)));
   }
 
   void read_role(LineCursor& in) {

@@ -12,9 +12,15 @@ namespace {
 
 using Value = std::optional<double>;
 
-bool starts_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool in_name(char c) { return starts_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool in_number(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.'; }
+bool starts_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool in_name(char c) {
+  return starts_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+bool in_number(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.';
+}
 
 Value combined(char sign, Value left, Value right) {
   if (!left || !right) return std::nullopt;

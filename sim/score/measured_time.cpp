@@ -43,18 +43,20 @@ Flop counted_flop(const Scenario& scenario, const std::string& count) {
   if (count == "causal") return causal;
   if (count == "recomputed") return megatron_flop(model, sequence, sequences);
   if (count == "full-square") {
-    const double triangle = 6.0 * model.layers * model.heads * model.head_dim() * static_cast<double>(sequence) * tokens;
+    const double triangle =
+        6.0 * model.layers * model.heads * model.head_dim() * static_cast<double>(sequence) * tokens;
     return causal + Flop(triangle);
   }
   throw std::invalid_argument(
-      fmt::format("only a rate of FLOP is given, and how its source counts them is \"{}\"; expected causal, full-square or "
+      fmt::format("only a rate of FLOP is given, and how its source counts them is \"{}\"; expected causal, "
+                  "full-square or "
                   "recomputed, set by a rule that fills flop_count",
                   count));
 }
 
 bool has_measured_time(const TrainingRow& row) {
-  constexpr std::array Figures{"step_time", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu",
-                               "flops_per_gpu", "mfu"};
+  constexpr std::array Figures{
+      "step_time", "tokens_per_s_per_gpu", "samples_per_s", "samples_per_s_per_gpu", "flops_per_gpu", "mfu"};
   return std::ranges::any_of(Figures, [&](const char* figure) { return speed(row, figure).has_value(); });
 }
 
@@ -65,7 +67,8 @@ std::optional<MeasuredTime> measured_time(const TrainingRow& row, const Scenario
   if (const auto time = speed(row, "step_time")) return MeasuredTime{Seconds(*time), "step_time"};
   if (const auto rate = speed(row, "tokens_per_s_per_gpu"))
     return MeasuredTime{Seconds(tokens / (*rate * accelerators)), "tokens_per_s_per_gpu"};
-  if (const auto rate = speed(row, "samples_per_s")) return MeasuredTime{Seconds(sequences / *rate), "samples_per_s"};
+  if (const auto rate = speed(row, "samples_per_s"))
+    return MeasuredTime{Seconds(sequences / *rate), "samples_per_s"};
   if (const auto rate = speed(row, "samples_per_s_per_gpu"))
     return MeasuredTime{Seconds(sequences / (*rate * accelerators)), "samples_per_s_per_gpu"};
   if (const auto rate = speed(row, "flops_per_gpu"))

@@ -53,12 +53,14 @@ constexpr std::array Needed{
 };
 
 // In a file, blocks stand in this order; others after them.
-constexpr std::array<std::string_view, 15> Order{"version", "name", "question", "source", "topology",
-                                                 "device", "model", "parallel", "batch", "precision",
+constexpr std::array<std::string_view, 15> Order{"version",  "name",     "question",  "source",  "topology",
+                                                 "device",   "model",    "parallel",  "batch",   "precision",
                                                  "sharding", "pipeline", "recompute", "kernels", "attention"};
 
 /// Above 1 only: in a plan without them the key says nothing.
-bool is_degree(std::string_view column) { return column == "tp" || column == "pp" || column == "cp" || column == "vpp"; }
+bool is_degree(std::string_view column) {
+  return column == "tp" || column == "pp" || column == "cp" || column == "vpp";
+}
 
 std::vector<Setting> settings_of(const Reading& reading) {
   std::vector<Setting> settings;
@@ -85,7 +87,8 @@ const Rule* origin_of(const Setting& setting, const Reading& reading) {
   const Rule* origin = nullptr;
   for (const Rule* rule : reading.used)
     for (const auto* list : {&rule->fill, &rule->read})
-      if (std::ranges::any_of(*list, [&](const Assignment& a) { return a.target == key->column; })) origin = rule;
+      if (std::ranges::any_of(*list, [&](const Assignment& a) { return a.target == key->column; }))
+        origin = rule;
   return origin;
 }
 
@@ -105,8 +108,8 @@ std::string line_of(std::string line, const Rule* rule) {
 }
 
 /// The settings below a prefix as a block of lines.
-void write_block(const std::vector<Setting>& settings, const std::string& prefix, int depth, const Reading& reading,
-                 std::string& text) {
+void write_block(const std::vector<Setting>& settings, const std::string& prefix, int depth,
+                 const Reading& reading, std::string& text) {
   std::vector<std::string> done;
   const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
   for (const Setting& setting : settings) {
@@ -135,8 +138,8 @@ std::string published_of(const TrainingRow& row) {
                                Figure{"memory_bytes", "peak-memory", "B"}}) {
     const std::optional<double> value = row.number(figure.column);
     if (!value || *value <= 0) continue;
-    text += fmt::format("  - {{metric: {}, value: {}{}, source: {}}}\n", figure.metric, exact_text(*value), figure.unit,
-                        quoted(row.blank("source") ? row.table() : row.text("source")));
+    text += fmt::format("  - {{metric: {}, value: {}{}, source: {}}}\n", figure.metric, exact_text(*value),
+                        figure.unit, quoted(row.blank("source") ? row.table() : row.text("source")));
   }
   return text.empty() ? "" : "published:\n" + text;
 }
@@ -144,13 +147,15 @@ std::string published_of(const TrainingRow& row) {
 std::string scenario_text(const Reading& reading, std::vector<Setting> settings) {
   const TrainingRow& row = reading.row;
   const auto place = [](const Setting& setting) {
-    return std::ranges::find(Order, std::string_view(setting.path).substr(0, setting.path.find('.'))) - Order.begin();
+    return std::ranges::find(Order, std::string_view(setting.path).substr(0, setting.path.find('.'))) -
+           Order.begin();
   };
   std::ranges::stable_sort(settings, {}, place);
   std::string text = "version: 1\n";
   text += fmt::format("name: {}\n", quoted(row.id()));
-  text += fmt::format("question: {}\n", quoted(fmt::format("how fast does {} train on {} x {}?", row.text("model"),
-                                                            row.text("n_gpus"), row.text("gpu"))));
+  text += fmt::format("question: {}\n",
+                      quoted(fmt::format("how fast does {} train on {} x {}?", row.text("model"),
+                                         row.text("n_gpus"), row.text("gpu"))));
   if (!row.blank("source")) text += fmt::format("source: {}\n", quoted(row.text("source")));
   write_block(settings, "", 0, reading, text);
   return text + "run: {fold: true}\n" + published_of(row);
@@ -159,7 +164,8 @@ std::string scenario_text(const Reading& reading, std::vector<Setting> settings)
 /// Something of the rule is left: a later one has not replaced all that it set.
 bool counts(const Rule& rule, const Reading& reading) {
   return !rule.fill.empty() || !rule.read.empty() ||
-         std::ranges::any_of(reading.settings, [&](const Setting& s) { return s.rule == &rule && s.value != Omitted; });
+         std::ranges::any_of(reading.settings,
+                             [&](const Setting& s) { return s.rule == &rule && s.value != Omitted; });
 }
 
 std::string refusal_of(const Reading& reading) {
@@ -167,7 +173,8 @@ std::string refusal_of(const Reading& reading) {
   for (const Key& need : Needed)
     if (reading.row.blank(need.column)) return std::string(need.path);
   const auto sets = [&](std::string_view path) {
-    return std::ranges::any_of(reading.settings, [&](const Setting& setting) { return setting.path == path; });
+    return std::ranges::any_of(reading.settings,
+                               [&](const Setting& setting) { return setting.path == path; });
   };
   if (!sets("device.base")) return unknown_name("accelerator", reading.row.text("gpu"), names_in(Devices));
   return "";

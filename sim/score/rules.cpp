@@ -33,7 +33,8 @@ bool is_column(const std::string& name) {
 /// @throws std::invalid_argument on a sum that cannot be read, or a column that is none
 void check_sum(const std::string& sum) {
   static_cast<void>(evaluate(sum, [](std::string_view name) -> std::optional<double> {
-    if (!is_column(std::string(name))) throw std::invalid_argument(unknown_name("column", name, row_columns()));
+    if (!is_column(std::string(name)))
+      throw std::invalid_argument(unknown_name("column", name, row_columns()));
     return 1;
   }));
 }
@@ -91,11 +92,13 @@ class RuleReader {
 
   Rule rule() {
     Rule rule;
-    if (node_.kind != ConfigNode::Kind::Map) return fail(node_.mark, "expected a rule: a map with \"rule\", its name"), rule;
+    if (node_.kind != ConfigNode::Kind::Map)
+      return fail(node_.mark, "expected a rule: a map with \"rule\", its name"), rule;
     for (const ConfigEntry& entry : node_.entries) read(entry, rule);
     if (rule.name.empty()) fail(node_.mark, "lacks \"rule\", its name");
     if (rule.because.empty() && !rule.stated && rule.refuse.empty())
-      fail(node_.mark, "lacks \"because\": why it may be assumed; or \"stated: true\" where the row says so itself");
+      fail(node_.mark,
+           "lacks \"because\": why it may be assumed; or \"stated: true\" where the row says so itself");
     return rule;
   }
 
@@ -110,13 +113,16 @@ class RuleReader {
       std::vector<Assignment>* into;
       bool columns;
     };
-    for (const Text& text : {Text{"rule", &rule.name}, Text{"refuse", &rule.refuse}, Text{"because", &rule.because}})
+    for (const Text& text :
+         {Text{"rule", &rule.name}, Text{"refuse", &rule.refuse}, Text{"because", &rule.because}})
       if (entry.key == text.key) return void(*text.into = text_of(entry));
-    for (const List& list : {List{"fill", &rule.fill, true}, List{"read", &rule.read, true}, List{"set", &rule.set, false}})
+    for (const List& list :
+         {List{"fill", &rule.fill, true}, List{"read", &rule.read, true}, List{"set", &rule.set, false}})
       if (entry.key == list.key) return assignments(entry, *list.into, list.columns);
     if (entry.key == "when") return conditions(entry, rule.when);
     if (entry.key == "stated") return void(rule.stated = text_of(entry) == "true");
-    fail(entry.mark, unknown_name("key", entry.key, {"rule", "when", "fill", "read", "set", "refuse", "because", "stated"}));
+    fail(entry.mark, unknown_name("key", entry.key,
+                                  {"rule", "when", "fill", "read", "set", "refuse", "because", "stated"}));
   }
 
   void conditions(const ConfigEntry& entry, std::vector<Condition>& into) {
@@ -127,7 +133,8 @@ class RuleReader {
   void assignments(const ConfigEntry& entry, std::vector<Assignment>& into, bool columns) {
     for (const ConfigEntry& part : map_of(entry))
       guarded(part.mark, [&] {
-        if (columns && !is_column(part.key)) throw std::invalid_argument(unknown_name("column", part.key, row_columns()));
+        if (columns && !is_column(part.key))
+          throw std::invalid_argument(unknown_name("column", part.key, row_columns()));
         into.push_back({part.key, text_of(part)});
         check_value(into.back().value);
       });
@@ -145,7 +152,8 @@ class RuleReader {
   }
 
   const std::vector<ConfigEntry>& map_of(const ConfigEntry& entry) {
-    if (entry.value.kind != ConfigNode::Kind::Map) fail(entry.mark, fmt::format("\"{}\": expected a map", entry.key));
+    if (entry.value.kind != ConfigNode::Kind::Map)
+      fail(entry.mark, fmt::format("\"{}\": expected a map", entry.key));
     return entry.value.entries;
   }
 
@@ -180,7 +188,8 @@ std::optional<std::string> one_less_at_ends(std::optional<double> layers, std::o
   if (each != std::floor(each) || each < 1) return std::nullopt;
   std::string list;
   for (int stage = 0; stage < *stages; ++stage)
-    list += fmt::format("{}{}", stage == 0 ? "[" : ", ", stage == 0 || stage == *stages - 1 ? each - 1 : each);
+    list +=
+        fmt::format("{}{}", stage == 0 ? "[" : ", ", stage == 0 || stage == *stages - 1 ? each - 1 : each);
   return list + "]";
 }
 
@@ -219,10 +228,12 @@ void put_setting(std::vector<Setting>& settings, Setting setting) {
 bool apply(const Rule& rule, Reading& reading) {
   bool used = false;
   for (const Assignment& item : rule.read)
-    if (const auto value = value_of(item.value, reading.row)) reading.row.put(item.target, *value), used = true;
+    if (const auto value = value_of(item.value, reading.row))
+      reading.row.put(item.target, *value), used = true;
   for (const Assignment& item : rule.fill)
     if (reading.row.blank(item.target))
-      if (const auto value = value_of(item.value, reading.row)) reading.row.put(item.target, *value), used = true;
+      if (const auto value = value_of(item.value, reading.row))
+        reading.row.put(item.target, *value), used = true;
   reading.row.complete();
   for (const Assignment& item : rule.set)
     if (const auto value = value_of(item.value, reading.row))

@@ -48,7 +48,9 @@ double share(std::size_t part, std::size_t whole) {
 
 }  // namespace
 
-std::optional<double> RowResult::error() const { return relative(predicted_s, measured_s); }
+std::optional<double> RowResult::error() const {
+  return relative(predicted_s, measured_s);
+}
 
 std::optional<double> RowResult::memory_error() const {
   return relative(predicted_memory_bytes, measured_memory_bytes);
@@ -58,7 +60,9 @@ std::optional<double> PairOrder::accuracy() const {
   return pairs == 0 ? std::nullopt : std::optional(share(right, pairs));
 }
 
-double GroupScore::coverage() const { return share(predicted, rows); }
+double GroupScore::coverage() const {
+  return share(predicted, rows);
+}
 
 std::optional<double> GroupScore::dense_coverage() const {
   return dense_rows == 0 ? std::nullopt : std::optional(share(dense_predicted, dense_rows));

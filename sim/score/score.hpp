@@ -21,7 +21,7 @@ struct RowResult {
   std::string measured_from;  // the column
   std::optional<double> predicted_s;
   std::optional<double> measured_memory_bytes, predicted_memory_bytes;  // of the fullest accelerator
-  std::string memory_run;   // the run that the memory was read from, where several rows repeat it
+  std::string memory_run;  // the run that the memory was read from, where several rows repeat it
   bool out_of_memory = false;
   std::string scenario_hash;
   std::vector<std::string> assumptions;  // rules

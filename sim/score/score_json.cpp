@@ -8,7 +8,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+Json json_of(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 std::optional<double> number_of(const Json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
@@ -43,9 +45,8 @@ struct Flag {
   const char* key;
   bool RowResult::*member;
 };
-constexpr Flag Flags[] = {{"dense", &RowResult::dense},
-                          {"out_of_memory", &RowResult::out_of_memory},
-                          {"bug", &RowResult::our_bug}};
+constexpr Flag Flags[] = {
+    {"dense", &RowResult::dense}, {"out_of_memory", &RowResult::out_of_memory}, {"bug", &RowResult::our_bug}};
 
 Json fields_of(const RowResult& row) {
   Json json;

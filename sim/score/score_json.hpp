@@ -10,7 +10,8 @@
 namespace syncline::score {
 
 /// One object; docs/score.md has every key.
-[[nodiscard]] std::string score_json(const Score& score, std::span<const RowResult> rows, std::string_view version);
+[[nodiscard]] std::string score_json(const Score& score, std::span<const RowResult> rows,
+                                     std::string_view version);
 
 /// A row in one line, and back: how worker processes hand in what they found.
 [[nodiscard]] std::string row_line(const RowResult& row);

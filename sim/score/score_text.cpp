@@ -20,7 +20,9 @@ std::string percent(double share, bool sign = false) {
   return sign ? fmt::format("{:+.1f} %", 100 * share) : fmt::format("{:.1f} %", 100 * share);
 }
 
-std::string whole_percent(std::optional<double> share) { return share ? fmt::format("{:.0f} %", 100 * *share) : "-"; }
+std::string whole_percent(std::optional<double> share) {
+  return share ? fmt::format("{:.0f} %", 100 * *share) : "-";
+}
 
 Cells cells_of(const GroupScore& group) {
   const bool timed = group.time.count > 0, memory = group.memory.count > 0;
@@ -37,7 +39,8 @@ Cells cells_of(const GroupScore& group) {
 }
 
 std::string group_table(const std::string& title, const std::vector<const GroupScore*>& groups) {
-  std::vector<Cells> rows{{title, "rows", "predicted", "of all", "of dense", "signed", "mean", "max", "memory", "order"}};
+  std::vector<Cells> rows{
+      {title, "rows", "predicted", "of all", "of dense", "signed", "mean", "max", "memory", "order"}};
   for (const GroupScore* group : groups) {
     rows.push_back(cells_of(*group));
     rows.back().front() = clipped(group->name, 44);
@@ -53,9 +56,11 @@ std::vector<const GroupScore*> pointers(const std::vector<GroupScore>& groups) {
 
 std::string group_tables(const TableScore& table) {
   std::string text;
-  for (const auto& [by, groups] : {std::pair{"by source", &table.by_source}, std::pair{"by accelerator", &table.by_gpu},
-                                   std::pair{"by family", &table.by_family}, std::pair{"by precision", &table.by_precision}})
-    if (groups->size() > 1) text += fmt::format("\n{}\n{}", table.whole.name, group_table(by, pointers(*groups)));
+  for (const auto& [by, groups] :
+       {std::pair{"by source", &table.by_source}, std::pair{"by accelerator", &table.by_gpu},
+        std::pair{"by family", &table.by_family}, std::pair{"by precision", &table.by_precision}})
+    if (groups->size() > 1)
+      text += fmt::format("\n{}\n{}", table.whole.name, group_table(by, pointers(*groups)));
   return text;
 }
 
@@ -69,8 +74,9 @@ std::string worst_rows(const std::string& table, std::span<const RowResult> rows
   if (wrong.empty()) return "";
   std::vector<Cells> cells{{"row", "measured", "predicted", "error", "model", "accelerators"}};
   for (const RowResult* row : wrong)
-    cells.push_back({clipped(row->id, 48), to_text(Seconds(*row->measured_s)), to_text(Seconds(*row->predicted_s)),
-                     percent(*row->error(), true), row->family, row->gpu});
+    cells.push_back({clipped(row->id, 48), to_text(Seconds(*row->measured_s)),
+                     to_text(Seconds(*row->predicted_s)), percent(*row->error(), true), row->family,
+                     row->gpu});
   return fmt::format("\n{}: farthest off\n{}", table, aligned(std::move(cells), "lrrrll"));
 }
 
@@ -88,7 +94,8 @@ std::string counted(const std::string& title, const std::map<std::string, std::s
 std::string refusals(std::span<const RowResult> rows) {
   std::map<std::string, std::size_t> counts;
   for (const RowResult& row : rows)
-    if (!row.refusal.empty()) ++counts[(row.our_bug ? "a bug in syncline: " : "") + clipped(row.refusal, 160)];
+    if (!row.refusal.empty())
+      ++counts[(row.our_bug ? "a bug in syncline: " : "") + clipped(row.refusal, 160)];
   return counted("not predicted (rows, why)", counts, [](const std::string&) { return std::string(); });
 }
 
@@ -103,7 +110,9 @@ std::string assumptions(std::span<const RowResult> rows, const std::vector<Rule>
   });
 }
 
-std::string optional_text(const std::optional<double>& value) { return value ? exact_text(*value) : ""; }
+std::string optional_text(const std::optional<double>& value) {
+  return value ? exact_text(*value) : "";
+}
 
 /// A column of the file of rows.
 struct CsvColumn {
@@ -122,12 +131,15 @@ constexpr std::array CsvColumns{
     CsvColumn{"measured_from", [](const RowResult& r) { return r.measured_from; }},
     CsvColumn{"predicted_s", [](const RowResult& r) { return optional_text(r.predicted_s); }},
     CsvColumn{"error", [](const RowResult& r) { return optional_text(r.error()); }},
-    CsvColumn{"measured_memory_bytes", [](const RowResult& r) { return optional_text(r.measured_memory_bytes); }},
-    CsvColumn{"predicted_memory_bytes", [](const RowResult& r) { return optional_text(r.predicted_memory_bytes); }},
+    CsvColumn{"measured_memory_bytes",
+              [](const RowResult& r) { return optional_text(r.measured_memory_bytes); }},
+    CsvColumn{"predicted_memory_bytes",
+              [](const RowResult& r) { return optional_text(r.predicted_memory_bytes); }},
     CsvColumn{"memory_error", [](const RowResult& r) { return optional_text(r.memory_error()); }},
     CsvColumn{"out_of_memory", [](const RowResult& r) { return std::string(r.out_of_memory ? "1" : "0"); }},
     CsvColumn{"scenario_hash", [](const RowResult& r) { return r.scenario_hash; }},
-    CsvColumn{"assumptions", [](const RowResult& r) { return fmt::format("{}", fmt::join(r.assumptions, ";")); }},
+    CsvColumn{"assumptions",
+              [](const RowResult& r) { return fmt::format("{}", fmt::join(r.assumptions, ";")); }},
     CsvColumn{"refusal", [](const RowResult& r) { return (r.our_bug ? "bug: " : "") + r.refusal; }},
 };
 
@@ -138,21 +150,24 @@ std::string score_text(const Score& score, std::span<const RowResult> rows, cons
   std::vector<const GroupScore*> tables;
   for (const TableScore& table : score.tables) tables.push_back(&table.whole);
   if (score.tables.size() > 1) tables.push_back(&score.all);
-  std::string text = "error of the predicted step time: predicted / measured - 1\n" + group_table("table", tables);
+  std::string text =
+      "error of the predicted step time: predicted / measured - 1\n" + group_table("table", tables);
   if (options.groups)
     for (const TableScore& table : score.tables) text += group_tables(table);
   for (const TableScore& table : score.tables) text += worst_rows(table.whole.name, rows, options.worst);
   text += refusals(rows);
   text += assumptions(rows, rules);
-  text += fmt::format("\norder: of two plans of one job whose measured times differ by more than {:.0f} %, the faster one is "
-                      "predicted faster\n",
-                      100 * PairsDiffer);
+  text += fmt::format(
+      "\norder: of two plans of one job whose measured times differ by more than {:.0f} %, the faster one is "
+      "predicted faster\n",
+      100 * PairsDiffer);
   return text;
 }
 
 std::string csv_header() {
   std::string line;
-  for (const CsvColumn& column : CsvColumns) line += fmt::format("{}{}", line.empty() ? "" : ",", column.name);
+  for (const CsvColumn& column : CsvColumns)
+    line += fmt::format("{}{}", line.empty() ? "" : ",", column.name);
   return line + "\n";
 }
 

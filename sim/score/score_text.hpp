@@ -16,8 +16,8 @@ struct TextOptions {
 };
 
 /// Tables, groups, worst rows, refusals by reason, assumptions by rule.
-[[nodiscard]] std::string score_text(const Score& score, std::span<const RowResult> rows, const std::vector<Rule>& rules,
-                                     const TextOptions& options);
+[[nodiscard]] std::string score_text(const Score& score, std::span<const RowResult> rows,
+                                     const std::vector<Rule>& rules, const TextOptions& options);
 
 [[nodiscard]] std::string csv_header();
 [[nodiscard]] std::string csv_line(const RowResult& row);

@@ -19,7 +19,7 @@ struct Column {
   std::string_view in_file;
   std::string_view name;  // ours
   Cell cell = Cell::Number;
-  double unit = 1;        // SI units that one of the file's is
+  double unit = 1;  // SI units that one of the file's is
 };
 
 // Both sets of columns; where a file has two of one name, the first that is not blank counts.
@@ -105,24 +105,26 @@ constexpr std::array Columns{
 
 // Not in any file: set by rules.
 constexpr std::array Derived{
-    std::string_view("table"),
-    std::string_view("words"),
+    std::string_view("table"), std::string_view("words"),
     std::string_view("software"),    // which program ran, as the rules name it
     std::string_view("flop_count"),  // how the source counts FLOP, see measured_time.hpp
 };
 
-std::string number_text(const CsvTable& table, std::size_t row, const Column& column, const std::string& cell) {
+std::string number_text(const CsvTable& table, std::size_t row, const Column& column,
+                        const std::string& cell) {
   double value = 0;
   try {
     value = parse_number(cell) * column.unit;
   } catch (const std::invalid_argument&) {
     if (column.cell == Cell::NumberOrWord) return cell;
-    throw InputError(Diagnostic{table.place(row), fmt::format("column \"{}\": expected a number, not \"{}\"; leave the "
-                                                              "cell blank where it is not known",
-                                                              column.in_file, cell)});
+    throw InputError(
+        Diagnostic{table.place(row), fmt::format("column \"{}\": expected a number, not \"{}\"; leave the "
+                                                 "cell blank where it is not known",
+                                                 column.in_file, cell)});
   }
   if (value < 0)
-    throw InputError(Diagnostic{table.place(row), fmt::format("column \"{}\" is {}; expected 0 or more", column.in_file, cell)});
+    throw InputError(Diagnostic{
+        table.place(row), fmt::format("column \"{}\" is {}; expected 0 or more", column.in_file, cell)});
   return exact_text(value);
 }
 
@@ -171,7 +173,8 @@ void TrainingRow::complete() {
   // whole = the product of the parts; one of them that is blank follows from the rest. A degree of tensor, pipeline or
   // context parallelism does not: there may be one more axis than there are columns.
   const auto is_degree = [](std::string_view part) { return part == "tp" || part == "pp" || part == "cp"; };
-  const auto solve = [this, is_degree](std::string_view whole, std::initializer_list<std::string_view> parts) {
+  const auto solve = [this, is_degree](std::string_view whole,
+                                       std::initializer_list<std::string_view> parts) {
     std::string_view missing;
     double product = 1;
     for (const std::string_view part : parts) {
@@ -184,7 +187,8 @@ void TrainingRow::complete() {
     }
     const std::optional<double> total = number(whole);
     if (!total && missing.empty()) return put(whole, exact_text(product));
-    if (total && !missing.empty() && !is_degree(missing) && product > 0) put(missing, exact_text(*total / product));
+    if (total && !missing.empty() && !is_degree(missing) && product > 0)
+      put(missing, exact_text(*total / product));
   };
   solve("n_gpus", {"tp", "pp", "cp", "dp"});
   solve("gbs", {"dp", "mbs", "microbatches"});

@@ -19,7 +19,9 @@ class TrainingRow {
   /// @throws InputError with line and column on a number that is none, and for a table that lacks `id`
   TrainingRow(const CsvTable& table, std::size_t row);
 
-  [[nodiscard]] const std::string& table() const { return table_; }  // name of the file, without folder and ending
+  [[nodiscard]] const std::string& table() const {
+    return table_;
+  }  // name of the file, without folder and ending
   [[nodiscard]] const std::string& id() const { return text("id"); }
   [[nodiscard]] const Place& place() const { return place_; }
 

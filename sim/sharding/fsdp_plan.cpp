@@ -278,8 +278,8 @@ FsdpPlan fsdp_plan(const FsdpJob& job) {
 
 Schedule fsdp_schedule(const FsdpJob& job, const Device& device) {
   FsdpPlan plan = fsdp_plan(job);
-  Groups groups = groups_of(
-      {job.shape.tensor_parallel, job.shape.context_parallel, job.data_parallel, 1, shards_of(job), job.order});
+  Groups groups = groups_of({job.shape.tensor_parallel, job.shape.context_parallel, job.data_parallel, 1,
+                             shards_of(job), job.order});
   const int ranks = groups.mesh.world_size();
 
   Schedule schedule;

@@ -13,7 +13,9 @@ namespace {
 
 constexpr double Rounding = 1e-6;  // of a figure: what simulated times differ by without meaning anything
 
-bool less(double one, double other) { return one < other - Rounding * std::abs(other); }
+bool less(double one, double other) {
+  return one < other - Rounding * std::abs(other);
+}
 
 bool dominates(const std::vector<double>& one, const std::vector<double>& other) {
   bool better = false;
@@ -46,7 +48,8 @@ std::vector<std::size_t> pareto_front(const std::vector<std::vector<double>>& po
   // Where figures are equal but for rounding, what dominates may stand behind.
   const std::vector<std::size_t> all = front;
   std::erase_if(front, [&](std::size_t point) {
-    return std::ranges::any_of(all, [&](std::size_t other) { return dominates(points[other], points[point]); });
+    return std::ranges::any_of(all,
+                               [&](std::size_t other) { return dominates(points[other], points[point]); });
   });
   return front;
 }

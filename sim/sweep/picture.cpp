@@ -56,22 +56,14 @@ constexpr std::array<Prefix, 8> Prefixes{
 
 std::string_view base_unit(MetricUnit unit) {
   switch (unit) {
-    case MetricUnit::Time:
-      return "s";
-    case MetricUnit::TokenRate:
-      return "tokens/s";
-    case MetricUnit::FlopRate:
-      return "FLOP/s";
-    case MetricUnit::Energy:
-      return "J";
-    case MetricUnit::Power:
-      return "W";
-    case MetricUnit::Money:
-      return "USD";
-    case MetricUnit::Size:
-      return "B";
-    default:
-      return "";
+    case MetricUnit::Time: return "s";
+    case MetricUnit::TokenRate: return "tokens/s";
+    case MetricUnit::FlopRate: return "FLOP/s";
+    case MetricUnit::Energy: return "J";
+    case MetricUnit::Power: return "W";
+    case MetricUnit::Money: return "USD";
+    case MetricUnit::Size: return "B";
+    default: return "";
   }
 }
 

@@ -66,7 +66,8 @@ std::string in_one_line(const InputError& error) {
 }
 
 bool needs(const Sweep& sweep, MetricOf what) {
-  return std::ranges::any_of(sweep.metrics, [what](const std::string& metric) { return find_metric(metric).of == what; });
+  return std::ranges::any_of(sweep.metrics,
+                             [what](const std::string& metric) { return find_metric(metric).of == what; });
 }
 
 std::string csv_header(const Sweep& sweep) {

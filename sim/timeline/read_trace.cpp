@@ -81,8 +81,12 @@ double number(const json& object, const char* key) {
   return value.get<double>();
 }
 
-double number_or_zero(const json& object, const char* key) { return object.contains(key) ? number(object, key) : 0.0; }
-std::string text_or_empty(const json& object, const char* key) { return object.contains(key) ? text(object, key) : ""; }
+double number_or_zero(const json& object, const char* key) {
+  return object.contains(key) ? number(object, key) : 0.0;
+}
+std::string text_or_empty(const json& object, const char* key) {
+  return object.contains(key) ? text(object, key) : "";
+}
 
 // A whole number from 0 to `most`.
 std::size_t index(const json& object, const char* key, std::size_t most) {
@@ -94,7 +98,8 @@ std::size_t index(const json& object, const char* key, std::size_t most) {
 
 SpanKind kind_of(const std::string& category) {
   const auto found = std::find(SpanKindNames.begin(), SpanKindNames.end(), category);
-  if (found == SpanKindNames.end()) throw Unfit(unknown_name("category", category, {SpanKindNames.begin(), SpanKindNames.end()}));
+  if (found == SpanKindNames.end())
+    throw Unfit(unknown_name("category", category, {SpanKindNames.begin(), SpanKindNames.end()}));
   return static_cast<SpanKind>(found - SpanKindNames.begin());
 }
 
@@ -119,9 +124,11 @@ class TraceReader {
     Span span;
     span.rank = RankId(index(event, "pid", MostRanks));
     span.op = static_cast<std::uint32_t>(number_of_op);
-    const double start = number(event, "ts"), length = number(event, "dur"), waiting = number_or_zero(args, "waiting_us");
+    const double start = number(event, "ts"), length = number(event, "dur"),
+                 waiting = number_or_zero(args, "waiting_us");
     if (!(length >= 0 && waiting >= 0 && waiting <= length))
-      throw Unfit(fmt::format("\"dur\" is {} and \"waiting_us\" {}, expected 0 ≤ waiting_us ≤ dur", length, waiting));
+      throw Unfit(
+          fmt::format("\"dur\" is {} and \"waiting_us\" {}, expected 0 ≤ waiting_us ≤ dur", length, waiting));
     span.start = Seconds(start / 1e6);
     span.transfer = Seconds((start + waiting) / 1e6);
     span.end = Seconds((start + length) / 1e6);
@@ -132,9 +139,11 @@ class TraceReader {
     const json& header = member(root, "otherData");
     const std::string schema = text_or_empty(header, "schema");
     if (schema != TraceSchema)
-      throw Unfit(fmt::format("not a trace of this program: \"otherData.schema\" is \"{}\", expected \"{}\"", schema, TraceSchema));
+      throw Unfit(fmt::format("not a trace of this program: \"otherData.schema\" is \"{}\", expected \"{}\"",
+                              schema, TraceSchema));
     if (index(header, "version", 1000) != static_cast<std::size_t>(TraceVersion))
-      throw Unfit(fmt::format("version {} of the trace format is not known, only {}", member(header, "version").dump(), TraceVersion));
+      throw Unfit(fmt::format("version {} of the trace format is not known, only {}",
+                              member(header, "version").dump(), TraceVersion));
     timeline_.source = text(header, "source");
     timeline_.ranks = static_cast<std::uint32_t>(index(header, "ranks", MostRanks));
     for (const json& stream : member(header, "streams")) {
@@ -176,7 +185,8 @@ class TraceReader {
     if (ops_.empty()) return;
     const std::size_t count = ops_.rbegin()->first + 1;
     if (count - ops_.size() > MostMissingOps)
-      throw Unfit(fmt::format("op numbers go up to {} but only {} of them have events", count - 1, ops_.size()));
+      throw Unfit(
+          fmt::format("op numbers go up to {} but only {} of them have events", count - 1, ops_.size()));
     timeline_.ops.resize(count);
     for (auto& [position, op] : ops_) timeline_.ops[position] = std::move(op);
   }
@@ -184,10 +194,12 @@ class TraceReader {
   void check_spans() {
     for (const Span& span : timeline_.spans) {
       if (span.rank.value() >= timeline_.ranks)
-        throw Unfit(fmt::format("an event has \"pid\" {}, but there are {} ranks", span.rank.value(), timeline_.ranks));
+        throw Unfit(fmt::format("an event has \"pid\" {}, but there are {} ranks", span.rank.value(),
+                                timeline_.ranks));
       const TimelineOp& op = timeline_.ops[span.op];
       if (op.kind != SpanKind::Host && op.stream.value() >= timeline_.streams.size())
-        throw Unfit(fmt::format("an event has \"tid\" {}, but there are {} streams", op.stream.value(), timeline_.streams.size()));
+        throw Unfit(fmt::format("an event has \"tid\" {}, but there are {} streams", op.stream.value(),
+                                timeline_.streams.size()));
     }
     const auto by_rank = [](const Span& a, const Span& b) { return a.rank < b.rank; };
     if (!std::is_sorted(timeline_.spans.begin(), timeline_.spans.end(), by_rank))
@@ -222,7 +234,8 @@ Timeline read_trace(const std::string& path) {
   try {
     const json root = json::parse(stream, on_parsed);
     parsed = true;
-    if (!file.failure().empty()) throw Unfit("the file is damaged: " + file.failure());  // such as a wrong check sum after the last byte
+    if (!file.failure().empty())
+      throw Unfit("the file is damaged: " + file.failure());  // such as a wrong check sum after the last byte
     return reader.finish(root);
   } catch (const Unfit& error) {
     const Place place = parsed ? Place{path, 0, 0, ""} : Place{path, file.line(), file.column(), ""};

@@ -32,7 +32,9 @@ struct Describe {
     const bool chosen = collective.algorithm != Algorithm::Auto;  // else a run says what it chose
     out.algorithm = name_of(chosen ? collective.algorithm : algorithms_of(collective.kind).front());
   }
-  void operator()(const Send& send) const { transfer("send", "to " + peer_text(schedule, send.to), send.bytes); }
+  void operator()(const Send& send) const {
+    transfer("send", "to " + peer_text(schedule, send.to), send.bytes);
+  }
   void operator()(const Receive& receive) const {
     transfer("recv", "from " + peer_text(schedule, receive.from), receive.bytes);
   }

@@ -18,10 +18,10 @@ struct TimelineOp {
   SpanKind kind = SpanKind::Compute;
   StreamId stream{};
   Tag tag{};
-  std::string name{};     // "all-gather", "layer-forward"
-  Bytes bytes{};          // of communication
-  Flop flop{};            // of compute
-  std::string group{};    // family of a collective, "to pp 1" of a send
+  std::string name{};       // "all-gather", "layer-forward"
+  Bytes bytes{};            // of communication
+  Flop flop{};              // of compute
+  std::string group{};      // family of a collective, "to pp 1" of a send
   std::string algorithm{};  // of a collective: "ring"; empty when not known
 };
 
@@ -36,11 +36,11 @@ struct Span {
 };
 
 struct Timeline {
-  std::string source;                // "simulated: scenario x", "measured: ..."
+  std::string source;  // "simulated: scenario x", "measured: ..."
   std::uint32_t ranks = 0;
   std::vector<std::string> streams;  // names; StreamId indexes them
   std::vector<TimelineOp> ops;
-  std::vector<Span> spans;           // by rank, then in program order
+  std::vector<Span> spans;  // by rank, then in program order
 };
 
 /// The ops table of a schedule: all roles' ops, role after role; `first_op_of_role(schedule)[r]` is where role r's begin.

@@ -16,7 +16,9 @@ inline constexpr std::string_view HostTrack = "host";
 
 /// `cat` of an event, by SpanKind.
 inline constexpr std::array<std::string_view, 3> SpanKindNames{"compute", "communication", "host"};
-[[nodiscard]] inline std::string_view name_of(SpanKind kind) { return SpanKindNames[static_cast<std::size_t>(kind)]; }
+[[nodiscard]] inline std::string_view name_of(SpanKind kind) {
+  return SpanKindNames[static_cast<std::size_t>(kind)];
+}
 
 /// The tag's numbers by their key in `args`; absent when -1.
 inline constexpr std::array<std::pair<std::string_view, int Tag::*>, 3> TagNumbers{

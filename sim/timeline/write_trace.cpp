@@ -114,7 +114,8 @@ class TimeGrid {
 
 class TraceWriter {
  public:
-  TraceWriter(OutputFile& file, const Timeline& timeline) : file_(file), timeline_(timeline), grid_(timeline) {
+  TraceWriter(OutputFile& file, const Timeline& timeline)
+      : file_(file), timeline_(timeline), grid_(timeline) {
     for (const TimelineOp& op : timeline.ops) op_text_.push_back(text_of(op, op_text_.size()));
   }
 
@@ -122,7 +123,8 @@ class TraceWriter {
     out_ = "{\"displayTimeUnit\":\"ms\",\n\"otherData\":" + header() + ",\n\"traceEvents\":[";
     for (auto begin = timeline_.spans.begin(); begin != timeline_.spans.end();) {
       const RankId rank = begin->rank;
-      const auto end = std::find_if(begin, timeline_.spans.end(), [&](const Span& span) { return span.rank != rank; });
+      const auto end =
+          std::find_if(begin, timeline_.spans.end(), [&](const Span& span) { return span.rank != rank; });
       write_names(rank, {begin, end});
       for (auto span = begin; span != end; ++span) write_event(*span);
       begin = end;
@@ -134,15 +136,16 @@ class TraceWriter {
  private:
   [[nodiscard]] std::string header() const {
     std::string streams;
-    for (const std::string& stream : timeline_.streams) streams += (streams.empty() ? "" : ",") + json_text(stream);
-    return fmt::format("{{\"schema\":\"{}\",\"version\":{},\"source\":{},\"ranks\":{},\"streams\":[{}]}}", TraceSchema,
-                       TraceVersion, json_text(timeline_.source), timeline_.ranks, streams);
+    for (const std::string& stream : timeline_.streams)
+      streams += (streams.empty() ? "" : ",") + json_text(stream);
+    return fmt::format("{{\"schema\":\"{}\",\"version\":{},\"source\":{},\"ranks\":{},\"streams\":[{}]}}",
+                       TraceSchema, TraceVersion, json_text(timeline_.source), timeline_.ranks, streams);
   }
 
   // All of an event that is the same on every rank, with its `args` left open.
   [[nodiscard]] std::string text_of(const TimelineOp& op, std::size_t index) const {
-    std::string text = fmt::format("\"name\":{},\"cat\":\"{}\",\"args\":{{\"op\":{},\"phase\":\"{}\"", json_text(op.name),
-                                   name_of(op.kind), index, name_of(op.tag.phase));
+    std::string text = fmt::format("\"name\":{},\"cat\":\"{}\",\"args\":{{\"op\":{},\"phase\":\"{}\"",
+                                   json_text(op.name), name_of(op.kind), index, name_of(op.tag.phase));
     for (const auto& [key, field] : TagNumbers)
       if (op.tag.*field >= 0) text += fmt::format(",\"{}\":{}", key, op.tag.*field);
     if (!op.tag.name.empty()) text += ",\"tag\":" + json_text(op.tag.name);
@@ -168,22 +171,24 @@ class TraceWriter {
     for (std::size_t track = 0; track < used.size(); ++track) {
       if (!used[track]) continue;
       const bool host = track == timeline_.streams.size();
-      write_metadata("thread_name", rank, track, "\"name\":" + json_text(host ? HostTrack : std::string_view(timeline_.streams[track])));
+      write_metadata("thread_name", rank, track,
+                     "\"name\":" + json_text(host ? HostTrack : std::string_view(timeline_.streams[track])));
       write_metadata("thread_sort_index", rank, track, fmt::format("\"sort_index\":{}", track));
     }
   }
 
   void write_metadata(std::string_view name, RankId rank, std::size_t track, std::string_view argument) {
     start_event();
-    fmt::format_to(std::back_inserter(out_), "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{{}}}}}",
-                   rank.value(), track, name, argument);
+    fmt::format_to(std::back_inserter(out_),
+                   "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{{}}}}}", rank.value(),
+                   track, name, argument);
   }
 
   void write_event(const Span& span) {
     start_event();
     const std::int64_t start = grid_.steps(span.start), end = grid_.steps(span.end);
-    fmt::format_to(std::back_inserter(out_), "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":", span.rank.value(),
-                   track_of(span));
+    fmt::format_to(std::back_inserter(out_),
+                   "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":", span.rank.value(), track_of(span));
     grid_.append(out_, start);
     out_ += ",\"dur\":";
     grid_.append(out_, end - start);

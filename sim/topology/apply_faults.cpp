@@ -44,7 +44,8 @@ std::vector<std::string> directions(const std::string& name) {
   if (dash == std::string::npos) return {};
   const std::string left = name.substr(0, dash), right = name.substr(dash + 3);
   const std::size_t number = right.find(" #");  // of parallel cables
-  const std::string end = right.substr(0, number), rest = number == std::string::npos ? "" : right.substr(number);
+  const std::string end = right.substr(0, number),
+                    rest = number == std::string::npos ? "" : right.substr(number);
   return {left + " → " + end + rest, end + " → " + left + rest};
 }
 
@@ -77,18 +78,21 @@ std::vector<LinkId> links_named(const Topology& topology, const Fault& fault) {
   if (!wanted.empty() && found.size() >= wanted.size()) return found;
 
   std::vector<std::string> known;
-  for (std::size_t id = 0; id < topology.links().size(); ++id) known.push_back(topology.link_name(LinkId(id)));
+  for (std::size_t id = 0; id < topology.links().size(); ++id)
+    known.push_back(topology.link_name(LinkId(id)));
   if (known.empty()) refuse(fmt::format("there is no link \"{}\"; this topology has none", fault.name));
   if (wanted.empty())
-    refuse(fmt::format("\"{}\" names no link; write its two ends, such as \"{}\", or \"{}\" for both directions",
-                       fault.name, replaced(known.front(), " → ", " -> "), replaced(known.front(), " → ", " - ")));
+    refuse(fmt::format(
+        "\"{}\" names no link; write its two ends, such as \"{}\", or \"{}\" for both directions", fault.name,
+        replaced(known.front(), " → ", " -> "), replaced(known.front(), " → ", " - ")));
   refuse_name(fault, known);
 }
 
 VertexId vertex_named(const Topology& topology, const Fault& fault) {
   const auto is_of_kind = [&](const Vertex& vertex) { return vertex.kind == kind_of(fault.part); };
   for (std::size_t id = 0; id < topology.vertices().size(); ++id)
-    if (const Vertex& vertex = topology.vertices()[id]; is_of_kind(vertex) && vertex.name == fault.name) return VertexId(id);
+    if (const Vertex& vertex = topology.vertices()[id]; is_of_kind(vertex) && vertex.name == fault.name)
+      return VertexId(id);
   std::vector<std::string> known;
   for (const Vertex& vertex : topology.vertices())
     if (is_of_kind(vertex)) known.push_back(vertex.name);
@@ -144,11 +148,13 @@ class DetourRouter : public Router {
 };
 
 /// By vertex: what `from` reaches over the links that may be taken; backwards: what reaches `from`.
-std::vector<bool> reached(const Topology& topology, const std::vector<bool>& usable, VertexId from, bool backwards) {
+std::vector<bool> reached(const Topology& topology, const std::vector<bool>& usable, VertexId from,
+                          bool backwards) {
   std::vector<std::vector<VertexId>> next(topology.vertices().size());
   for (std::size_t id = 0; id < usable.size(); ++id) {
     const Link& link = topology.links()[id];
-    if (usable[id]) next[(backwards ? link.to : link.from).value()].push_back(backwards ? link.from : link.to);
+    if (usable[id])
+      next[(backwards ? link.to : link.from).value()].push_back(backwards ? link.from : link.to);
   }
   std::vector<bool> found(next.size());
   found[from.value()] = true;
@@ -164,7 +170,8 @@ std::vector<bool> reached(const Topology& topology, const std::vector<bool>& usa
 
 /// All reach each other where the first reaches all, and all reach it.
 /// @throws std::invalid_argument naming two accelerators that are apart
-void check_reach(const Topology& topology, const std::vector<bool>& usable, const std::vector<AcceleratorId>& down) {
+void check_reach(const Topology& topology, const std::vector<bool>& usable,
+                 const std::vector<AcceleratorId>& down) {
   std::vector<VertexId> up;
   for (std::size_t id = 0; id < topology.accelerators().size(); ++id)
     if (!std::ranges::binary_search(down, AcceleratorId(id))) up.push_back(topology.accelerators()[id]);
@@ -172,9 +179,10 @@ void check_reach(const Topology& topology, const std::vector<bool>& usable, cons
   const std::vector<bool> from_first = reached(topology, usable, up.front(), false),
                           to_first = reached(topology, usable, up.front(), true);
   const auto refuse_way = [&](VertexId from, VertexId to) {
-    refuse(fmt::format("with these faults {} cannot reach {}; leave one out, or give the accelerators that are cut off as "
-                       "down from the start",
-                       topology.vertex(from).name, topology.vertex(to).name));
+    refuse(fmt::format(
+        "with these faults {} cannot reach {}; leave one out, or give the accelerators that are cut off as "
+        "down from the start",
+        topology.vertex(from).name, topology.vertex(to).name));
   };
   for (const VertexId vertex : up) {
     if (!to_first[vertex.value()]) refuse_way(vertex, up.front());

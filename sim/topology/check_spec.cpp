@@ -58,11 +58,11 @@ void check_pcie(const PcieSpec& pcie, int per_node) {
   const int hubs = pcie.switches > 0 ? pcie.switches : pcie.sockets;
   if (pcie.sockets < 1) refuse(fmt::format("scale-up.pcie.sockets must be at least 1, not {}", pcie.sockets));
   if (pcie.switches < 0 || (pcie.switches > 0 && pcie.switches % pcie.sockets != 0))
-    refuse(fmt::format("scale-up.pcie.switches ({}) must be a multiple of sockets ({}), or 0: none", pcie.switches,
-                       pcie.sockets));
+    refuse(fmt::format("scale-up.pcie.switches ({}) must be a multiple of sockets ({}), or 0: none",
+                       pcie.switches, pcie.sockets));
   if (per_node % hubs != 0)
-    refuse(fmt::format("scale-up.pcie: {} accelerators a node cannot be shared equally by {} {}", per_node, hubs,
-                       pcie.switches > 0 ? "switches" : "sockets"));
+    refuse(fmt::format("scale-up.pcie: {} accelerators a node cannot be shared equally by {} {}", per_node,
+                       hubs, pcie.switches > 0 ? "switches" : "sockets"));
   if (pcie.switches > 0) check_link("scale-up.pcie.uplink", pcie.uplink);
   if (pcie.sockets > 1) check_link("scale-up.pcie.between-sockets", pcie.between_sockets);
 }
@@ -110,8 +110,10 @@ struct CheckScaleOut {
     check_link("scale-out.link", tree.link);
     if (!spec.nic) refuse("a fat-tree connects NICs, and nodes have none; add nic");
     if (tree.rail_only && spec.nic->per_node > 1 && !spec.scale_up)
-      refuse("a rail-only fat-tree joins nothing but NICs of equal index, so other accelerators meet inside nodes only; "
-             "add scale-up");
+      refuse(
+          "a rail-only fat-tree joins nothing but NICs of equal index, so other accelerators meet inside "
+          "nodes only; "
+          "add scale-up");
     if (tree.radix < 2) refuse(fmt::format("scale-out.radix must be at least 2, not {}", tree.radix));
     if (tree.levels < 0) {
       refuse(fmt::format("scale-out.levels must be 0 (as few as needed) or more, not {}", tree.levels));
@@ -123,9 +125,7 @@ struct CheckScaleOut {
     }
   }
 
-  void operator()(const TorusSpec& torus) const {
-    check_torus("scale-out", torus);
-  }
+  void operator()(const TorusSpec& torus) const { check_torus("scale-out", torus); }
 
   void operator()(const AllToAllSpec& all) const { check_link("scale-out.link", all.link); }
 

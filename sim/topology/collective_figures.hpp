@@ -18,18 +18,19 @@ struct ProtocolFigures {
   Seconds hop_between;       // of a hop between nodes
   double share_inside = 1;   // of scale-up links
   double share_between = 1;  // of what joins nodes: host bus and scale-out
-  double own_block = 0;      // what a rank's own block, which it copies, takes of the time of one that it sends
-  double wire = 1;           // bytes on the links for a byte moved: flags go with the data
+  double own_block = 0;  // what a rank's own block, which it copies, takes of the time of one that it sends
+  double wire = 1;       // bytes on the links for a byte moved: flags go with the data
 };
 
 /// By algorithm; an empty list: the library does not use it here. `auto` takes what is predicted to end first.
 struct CollectiveFigures {
-  std::string name, source;                 // of a library in a file of its own
+  std::string name, source;  // of a library in a file of its own
   std::vector<ProtocolFigures> ring;
-  std::vector<ProtocolFigures> tree;        // all-reduce: double binary tree across nodes, a chain inside each
-  std::vector<ProtocolFigures> in_network;  // all-reduce: the scale-up switch adds up (NVLS); across nodes a tree
-  std::vector<ProtocolFigures> direct;      // all-to-all
-  std::vector<ProtocolFigures> send;        // send and receive, and the shift of a ring exchange
+  std::vector<ProtocolFigures> tree;  // all-reduce: double binary tree across nodes, a chain inside each
+  std::vector<ProtocolFigures>
+      in_network;                       // all-reduce: the scale-up switch adds up (NVLS); across nodes a tree
+  std::vector<ProtocolFigures> direct;  // all-to-all
+  std::vector<ProtocolFigures> send;    // send and receive, and the shift of a ring exchange
   /// Most that rings, trees and in-network reductions move out of one node together, whatever its NICs could.
   std::optional<BytesPerSecond> node_limit;
 };

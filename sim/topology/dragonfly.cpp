@@ -22,24 +22,28 @@ struct Plan {
 
 Plan plan_of(const DragonflySpec& spec, std::size_t endpoints) {
   const auto count = [](int value) { return static_cast<std::uint32_t>(value); };
-  Plan plan{count(spec.groups), count(spec.routers), count(spec.spines), count(spec.endpoints), count(spec.global)};
+  Plan plan{count(spec.groups), count(spec.routers), count(spec.spines), count(spec.endpoints),
+            count(spec.global)};
   const std::size_t of_group = std::size_t{plan.leaves} * plan.endpoints;
   if (plan.groups == 0) plan.groups = static_cast<std::uint32_t>((endpoints + of_group - 1) / of_group);
   if (plan.groups * of_group < endpoints)
-    refuse(fmt::format("a dragonfly of {} groups of {} routers with {} endpoints each holds {}, but there are {} to place; "
-                       "try groups: {} (or 0: as few as needed)",
-                       plan.groups, plan.leaves, plan.endpoints, plan.groups * of_group, endpoints,
-                       (endpoints + of_group - 1) / of_group));
+    refuse(fmt::format(
+        "a dragonfly of {} groups of {} routers with {} endpoints each holds {}, but there are {} to place; "
+        "try groups: {} (or 0: as few as needed)",
+        plan.groups, plan.leaves, plan.endpoints, plan.groups * of_group, endpoints,
+        (endpoints + of_group - 1) / of_group));
   if (plan.groups == 1) return plan;
   plan.cables = plan.exits() * plan.global / (plan.groups - 1);
   if (plan.cables == 0)
-    refuse(fmt::format("{} groups need {} cables out of each, one to every other, but a group has {} × {} = {}; try a "
-                       "larger scale-out.global, or fewer groups",
-                       plan.groups, plan.groups - 1, plan.exits(), plan.global, plan.exits() * plan.global));
+    refuse(fmt::format(
+        "{} groups need {} cables out of each, one to every other, but a group has {} × {} = {}; try a "
+        "larger scale-out.global, or fewer groups",
+        plan.groups, plan.groups - 1, plan.exits(), plan.global, plan.exits() * plan.global));
   if (plan.groups == 2 && spec.routing == DragonflyRouting::Valiant)
-    refuse(fmt::format("scale-out.routing is valiant, which goes by way of a third group, and there are 2 for {} endpoints; "
-                       "try routing: minimal, or groups: 3",
-                       endpoints));
+    refuse(fmt::format(
+        "scale-out.routing is valiant, which goes by way of a third group, and there are 2 for {} endpoints; "
+        "try routing: minimal, or groups: 3",
+        endpoints));
   return plan;
 }
 
@@ -51,14 +55,17 @@ class Dragonfly : public Fabric {
     for (std::uint32_t group = 0; group < plan_.groups; ++group)
       for (std::uint32_t i = 0; i < plan_.routers(); ++i) {
         const bool spine = i >= plan_.leaves;
-        routers.push_back(topology.add_vertex(VertexKind::Switch,
-                                              fmt::format("group{}.{}{}", group, spine ? "spine" : "router",
-                                                          spine ? i - plan_.leaves : i)));
+        routers.push_back(topology.add_vertex(
+            VertexKind::Switch,
+            fmt::format("group{}.{}{}", group, spine ? "spine" : "router", spine ? i - plan_.leaves : i)));
       }
-    const auto router = [&](std::uint32_t group, std::uint32_t i) { return routers[group * plan_.routers() + i]; };
+    const auto router = [&](std::uint32_t group, std::uint32_t i) {
+      return routers[group * plan_.routers() + i];
+    };
     first_endpoint_ = next_link(topology);
     for (std::uint32_t e = 0; e < endpoints.vertices.size(); ++e)
-      topology.add_cable(endpoints.vertices[e], router(group_of(e), leaf_of(e)), spec.link, LinkKind::ScaleOut);
+      topology.add_cable(endpoints.vertices[e], router(group_of(e), leaf_of(e)), spec.link,
+                         LinkKind::ScaleOut);
     first_local_ = next_link(topology);
     for (std::uint32_t group = 0; group < plan_.groups; ++group)
       for (std::uint32_t low = 0; low < plan_.leaves; ++low) {
@@ -101,7 +108,8 @@ class Dragonfly : public Fabric {
     if (plan_.groups == 1) return "minimal: all in one group";
     return routing_ == DragonflyRouting::Valiant
                ? fmt::format("by way of a third group (Valiant, seed {})", seed_)
-               : fmt::format("minimal: one cable between groups, by a hash (seed {}) where there are several", seed_);
+               : fmt::format("minimal: one cable between groups, by a hash (seed {}) where there are several",
+                             seed_);
   }
 
  private:
@@ -130,7 +138,8 @@ class Dragonfly : public Fabric {
     const std::uint32_t a = plan_.leaves;
     const bool plus = plan_.spines > 0;
     const std::uint32_t of_group = plus ? a * plan_.spines : a * (a - 1) / 2;
-    const std::uint32_t at = plus ? low * plan_.spines + (high - a) : low * (2 * a - low - 1) / 2 + (high - low - 1);
+    const std::uint32_t at =
+        plus ? low * plan_.spines + (high - a) : low * (2 * a - low - 1) / 2 + (high - low - 1);
     return LinkId(first_local_ + 2 * (group * of_group + at) + (from > to ? 1 : 0));
   }
 
@@ -143,8 +152,9 @@ class Dragonfly : public Fabric {
       links.push_back(local(group, from, to));
       return;
     }
-    const std::uint32_t middle = both_leaves ? plan_.leaves + static_cast<std::uint32_t>(choice % plan_.spines)
-                                             : static_cast<std::uint32_t>(choice % plan_.leaves);
+    const std::uint32_t middle = both_leaves
+                                     ? plan_.leaves + static_cast<std::uint32_t>(choice % plan_.spines)
+                                     : static_cast<std::uint32_t>(choice % plan_.leaves);
     links.push_back(local(group, from, middle));
     links.push_back(local(group, middle, to));
   }
@@ -168,7 +178,8 @@ class Dragonfly : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<const Fabric> build_dragonfly(Topology& topology, const DragonflySpec& spec, const Endpoints& endpoints) {
+std::unique_ptr<const Fabric> build_dragonfly(Topology& topology, const DragonflySpec& spec,
+                                              const Endpoints& endpoints) {
   return std::make_unique<Dragonfly>(topology, spec, endpoints);
 }
 

@@ -30,7 +30,8 @@ Kind kind_of(std::string_view word, const std::string& of) {
 /// A cable between accelerator and NIC is a host bus; one inside a node scale-up; any other scale-out.
 LinkKind usual_kind(const Vertex& a, const Vertex& b, bool inside) {
   if (a.kind == VertexKind::Nic || b.kind == VertexKind::Nic)
-    return a.kind == VertexKind::Accelerator || b.kind == VertexKind::Accelerator ? LinkKind::HostBus : LinkKind::ScaleOut;
+    return a.kind == VertexKind::Accelerator || b.kind == VertexKind::Accelerator ? LinkKind::HostBus
+                                                                                  : LinkKind::ScaleOut;
   return inside ? LinkKind::ScaleUp : LinkKind::ScaleOut;
 }
 
@@ -48,7 +49,8 @@ class Builder {
     for (const std::size_t v : in_order_) {
       const GraphSpec::Node& vertex = graph_.vertices[v];
       const VertexKind kind = kind_of<VertexKind>(vertex.kind, fmt::format("vertex \"{}\"", vertex.name));
-      const VertexId id = topology.add_vertex(kind, vertex.name, kind == VertexKind::Switch ? 0 : node_of_[v]);
+      const VertexId id =
+          topology.add_vertex(kind, vertex.name, kind == VertexKind::Switch ? 0 : node_of_[v]);
       if (!ids_.try_emplace(vertex.name, id).second)
         throw GraphError(fmt::format("two vertices are named \"{}\"", vertex.name), "vertices", v);
     }
@@ -90,7 +92,8 @@ class Builder {
     for (const auto& [node, count] : accelerators_)
       if (count != shape.accelerators_per_node)
         refuse(fmt::format("nodes of a graph need equally many accelerators, but \"{}\" has {} and \"{}\" {}",
-                           names_.at(accelerators_.begin()->first), shape.accelerators_per_node, names_.at(node), count));
+                           names_.at(accelerators_.begin()->first), shape.accelerators_per_node,
+                           names_.at(node), count));
     return shape;
   }
 
@@ -100,7 +103,8 @@ class Builder {
     std::vector<std::string> known;
     for (const auto& [id, vertex] : ids_) known.push_back(id);
     const std::string near = nearest_name(name, known);
-    refuse(fmt::format("the edge from \"{}\" to \"{}\" ends at \"{}\", which is no vertex; {}", edge.from, edge.to, name,
+    refuse(fmt::format("the edge from \"{}\" to \"{}\" ends at \"{}\", which is no vertex; {}", edge.from,
+                       edge.to, name,
                        near.empty() ? "add it to vertices" : fmt::format("the nearest is \"{}\"", near)));
   }
 
@@ -108,14 +112,15 @@ class Builder {
   void check_reach(const Topology& topology) const {
     const auto accelerators = topology.accelerators();
     const auto refuse_way = [&](VertexId from, VertexId to) {
-      throw GraphError(fmt::format("\"{}\" cannot reach \"{}\": no edges lead there", topology.vertex(from).name,
-                                   topology.vertex(to).name),
+      throw GraphError(fmt::format("\"{}\" cannot reach \"{}\": no edges lead there",
+                                   topology.vertex(from).name, topology.vertex(to).name),
                        "edges", graph_.edges.size());
     };
     const std::vector<int> links = Graph(topology).distances_from(accelerators.front()).links;
     for (std::size_t i = 1; i < accelerators.size(); ++i) {
       if (links[accelerators[i].value()] == -1) refuse_way(accelerators.front(), accelerators[i]);
-      if (topology.route(AcceleratorId(i), AcceleratorId(0)).empty()) refuse_way(accelerators[i], accelerators.front());
+      if (topology.route(AcceleratorId(i), AcceleratorId(0)).empty())
+        refuse_way(accelerators[i], accelerators.front());
     }
   }
 
@@ -123,21 +128,25 @@ class Builder {
     const VertexId from = find(edge.from, edge), to = find(edge.to, edge);
     const std::string where = fmt::format("the edge from \"{}\" to \"{}\"", edge.from, edge.to);
     if (from == to) refuse(where + " joins a vertex with itself");
-    if (!(edge.link.bandwidth > BytesPerSecond(0))) refuse(where + " has a bandwidth of 0; leave the edge out, or give it one");
+    if (!(edge.link.bandwidth > BytesPerSecond(0)))
+      refuse(where + " has a bandwidth of 0; leave the edge out, or give it one");
     if (!(edge.link.efficiency > 0 && edge.link.efficiency <= 1))
-      refuse(fmt::format("{}: efficiency must be above 0 and at most 1, not {}", where, edge.link.efficiency));
+      refuse(
+          fmt::format("{}: efficiency must be above 0 and at most 1, not {}", where, edge.link.efficiency));
     const Vertex& a = topology.vertex(from);
     const Vertex& b = topology.vertex(to);
     const bool inside = a.kind != VertexKind::Switch && b.kind != VertexKind::Switch && a.node == b.node;
     const LinkKind kind = edge.kind.empty() ? usual_kind(a, b, inside) : kind_of<LinkKind>(edge.kind, where);
-    if (edge.both) topology.add_cable(from, to, edge.link, kind);
-    else topology.add_link(from, to, edge.link, kind);
+    if (edge.both)
+      topology.add_cable(from, to, edge.link, kind);
+    else
+      topology.add_link(from, to, edge.link, kind);
   }
 
   const TopologySpec& spec_;
   const GraphSpec& graph_;
-  std::vector<std::uint32_t> node_of_;          // by vertex
-  std::vector<std::size_t> in_order_;           // vertices, node by node, switches last
+  std::vector<std::uint32_t> node_of_;                // by vertex
+  std::vector<std::size_t> in_order_;                 // vertices, node by node, switches last
   std::map<std::uint32_t, std::string> names_;        // of nodes
   std::map<std::uint32_t, int> accelerators_, nics_;  // by node
   std::map<std::string, VertexId> ids_;

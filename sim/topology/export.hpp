@@ -51,7 +51,9 @@ class FormatError : public std::invalid_argument {
  public:
   /// @param place  without the file, which readers of text do not know
   FormatError(Place place, const std::string& reason)
-      : std::invalid_argument("line " + std::to_string(place.line) + ": " + reason), place_(std::move(place)), reason_(reason) {}
+      : std::invalid_argument("line " + std::to_string(place.line) + ": " + reason),
+        place_(std::move(place)),
+        reason_(reason) {}
   [[nodiscard]] const Place& place() const { return place_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }
 

@@ -48,7 +48,8 @@ class Fabric {
 [[nodiscard]] Topology build_graph(const TopologySpec& spec);
 
 /// A number that looks random and depends on nothing but the arguments: which of several equal paths a flow takes.
-[[nodiscard]] std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target, std::uint32_t salt);
+[[nodiscard]] std::uint64_t flow_hash(std::uint64_t seed, std::uint32_t source, std::uint32_t target,
+                                      std::uint32_t salt);
 
 /// Directed links of full meshes that are built at most: 2,048 endpoints, some 170 MB.
 inline constexpr std::size_t MostMeshLinks = std::size_t{1} << 22;

@@ -165,8 +165,12 @@ std::string switch_name(const std::string& prefix, std::size_t level, std::uint3
 class FatTree : public Fabric {
  public:
   /// @param prefix  of the switches' names
-  FatTree(Topology& topology, const FatTreeSpec& spec, const Endpoints& endpoints, Plan plan, const std::string& prefix)
-      : placement_(plan.placement), levels_(std::move(plan.levels)), routing_(spec.routing), seed_(spec.seed) {
+  FatTree(Topology& topology, const FatTreeSpec& spec, const Endpoints& endpoints, Plan plan,
+          const std::string& prefix)
+      : placement_(plan.placement),
+        levels_(std::move(plan.levels)),
+        routing_(spec.routing),
+        seed_(spec.seed) {
     const LinkSpec& link = spec.link;
     const std::vector<std::vector<VertexId>> switches = add_switches(topology, prefix);
     first_link_ = static_cast<std::uint32_t>(topology.links().size());
@@ -186,7 +190,8 @@ class FatTree : public Fabric {
     if (source == target) return;
     const std::uint32_t from = placement_.slot(source), to = placement_.slot(target);
     const std::size_t turn = levels_below_common(from, to);
-    links.resize(links.size() + 2 * (turn + 1));  // filled from both ends: up and down meet at the same switch
+    links.resize(links.size() +
+                 2 * (turn + 1));  // filled from both ends: up and down meet at the same switch
     auto up = links.end() - 2 * (static_cast<std::ptrdiff_t>(turn) + 1);
     auto down = links.end();
     *up++ = LinkId(first_link_ + 2 * source);
@@ -229,9 +234,10 @@ class FatTree : public Fabric {
 
   [[nodiscard]] std::string description() const override {
     if (levels_.size() == 1) return "through one switch";
-    const std::string up = routing_ == FatTreeRouting::DModK  ? "up by D-mod-k, then down"
-                           : routing_ == FatTreeRouting::Ecmp ? fmt::format("up by ECMP (seed {}), then down", seed_)
-                                                              : "sprayed over all equal-cost paths";
+    const std::string up = routing_ == FatTreeRouting::DModK ? "up by D-mod-k, then down"
+                           : routing_ == FatTreeRouting::Ecmp
+                               ? fmt::format("up by ECMP (seed {}), then down", seed_)
+                               : "sprayed over all equal-cost paths";
     return fmt::format("{} ({} levels of switches)", up, levels_.size());
   }
 

@@ -37,12 +37,9 @@ std::vector<Bundle> contract(const Topology& topology, std::span<const Side> sid
   constexpr std::size_t Source = 0, Target = 1;
   const auto place = [&](VertexId vertex) -> std::size_t {
     switch (side[vertex.value()]) {
-      case Side::Source:
-        return Source;
-      case Side::Target:
-        return Target;
-      case Side::Neither:
-        break;
+      case Side::Source: return Source;
+      case Side::Target: return Target;
+      case Side::Neither: break;
     }
     return vertex.value() + std::size_t{2};
   };

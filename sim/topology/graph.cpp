@@ -65,7 +65,7 @@ void search(const Csr& graph, VertexId from, Visitor visitor) {
 
 struct Graph::Impl {
   Csr csr;
-  std::vector<Seconds> latencies;   // by link
+  std::vector<Seconds> latencies;  // by link
 };
 
 Graph::Graph(const Topology& topology) : impl_(std::make_unique<Impl>(Impl{make_csr(topology), {}})) {

@@ -29,7 +29,8 @@ class Adjacency {
       for (std::uint32_t id = 0; id < topology.links().size(); ++id) {
         const Link& link = topology.links()[id];
         if (!usable.empty() && !usable[id]) continue;
-        visit(id, backwards ? link.to.value() : link.from.value(), backwards ? link.from.value() : link.to.value());
+        visit(id, backwards ? link.to.value() : link.from.value(),
+              backwards ? link.from.value() : link.to.value());
       }
     };
     each([&](std::uint32_t, std::uint32_t from, std::uint32_t) { ++first_[from + 1]; });
@@ -51,7 +52,8 @@ class Adjacency {
 
 class GraphRouter : public Router {
  public:
-  GraphRouter(const Topology& topology, GraphRouting routing, std::uint64_t seed, const std::vector<bool>& usable)
+  GraphRouter(const Topology& topology, GraphRouting routing, std::uint64_t seed,
+              const std::vector<bool>& usable)
       : out_(topology, usable, false), in_(topology, usable, true), routing_(routing), seed_(seed) {
     for (const VertexId vertex : topology.accelerators()) accelerators_.push_back(vertex.value());
   }
@@ -63,7 +65,8 @@ class GraphRouter : public Router {
     for (std::uint32_t at = from; at != to;) {
       std::size_t nearer = 0;
       for (const Hop& hop : out_.from(at)) nearer += is_nearer(hop, at, distance);
-      std::size_t chosen = routing_ == GraphRouting::Ecmp ? flow_hash(seed_, source.value(), target.value(), at) % nearer : 0;
+      std::size_t chosen =
+          routing_ == GraphRouting::Ecmp ? flow_hash(seed_, source.value(), target.value(), at) % nearer : 0;
       for (const Hop& hop : out_.from(at)) {
         if (!is_nearer(hop, at, distance) || chosen-- > 0) continue;
         links.emplace_back(hop.link);
@@ -97,7 +100,8 @@ class GraphRouter : public Router {
   [[nodiscard]] std::string description() const override {
     switch (routing_) {
       case GraphRouting::Shortest: return "a path of fewest links, the first of equal ones";
-      case GraphRouting::Ecmp: return fmt::format("a path of fewest links, by ECMP (seed {}) of equal ones", seed_);
+      case GraphRouting::Ecmp:
+        return fmt::format("a path of fewest links, by ECMP (seed {}) of equal ones", seed_);
       case GraphRouting::Spray: return "sprayed over all paths of fewest links";
     }
     return "";
@@ -129,8 +133,8 @@ class GraphRouter : public Router {
   Adjacency out_, in_;
   GraphRouting routing_;
   std::uint64_t seed_;
-  std::vector<std::uint32_t> accelerators_;                        // vertices
-  mutable std::map<std::uint32_t, std::vector<Distance>> kept_;    // by target; not shared between threads
+  std::vector<std::uint32_t> accelerators_;                      // vertices
+  mutable std::map<std::uint32_t, std::vector<Distance>> kept_;  // by target; not shared between threads
 };
 
 }  // namespace

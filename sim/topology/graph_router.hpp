@@ -14,6 +14,7 @@ namespace syncline {
 /// for last (one breadth-first search each). A route is empty where there is no path.
 /// @param usable  by LinkId: the links that may be taken; empty: all
 [[nodiscard]] std::unique_ptr<const Router> graph_router(const Topology& topology, GraphRouting routing,
-                                                         std::uint64_t seed = 0, const std::vector<bool>& usable = {});
+                                                         std::uint64_t seed = 0,
+                                                         const std::vector<bool>& usable = {});
 
 }  // namespace syncline

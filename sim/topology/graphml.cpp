@@ -30,7 +30,7 @@ struct Key {
   const char* id;
   const char* of;
 };
-constexpr Key Keys[]{{"kind", "node"},    {"node", "node"},    {"bandwidth", "edge"},
+constexpr Key Keys[]{{"kind", "node"},       {"node", "node"},    {"bandwidth", "edge"},
                      {"efficiency", "edge"}, {"latency", "edge"}, {"link-kind", "edge"},
                      {"routing", "graph"},   {"seed", "graph"}};
 
@@ -45,7 +45,8 @@ class Values {
  public:
   Values(const XmlText& xml, const pugi::xml_node& root) : xml_(xml) {
     for (const pugi::xml_node key : root.children("key"))
-      keys_[key.attribute("id").value()] = {key.attribute("attr.name").value(), key.attribute("for").as_string("all"),
+      keys_[key.attribute("id").value()] = {key.attribute("attr.name").value(),
+                                            key.attribute("for").as_string("all"),
                                             key.child("default").text().get()};
   }
 
@@ -53,7 +54,8 @@ class Values {
     for (const pugi::xml_node data : of.children("data")) {
       const auto key = keys_.find(data.attribute("key").value());
       if (key == keys_.end())
-        xml_.fail(data, fmt::format("data of \"{}\", which no <key> declares", data.attribute("key").value()));
+        xml_.fail(data,
+                  fmt::format("data of \"{}\", which no <key> declares", data.attribute("key").value()));
       if (key->second.name == name) return data.text().get();
     }
     for (const auto& [id, key] : keys_)
@@ -76,15 +78,21 @@ class GraphmlReader {
 
   GraphSpec read() {
     if (!graph_) xml_.fail(root_, "a <graphml> without a <graph>");
-    if (const pugi::xml_node second = graph_.next_sibling("graph")) xml_.fail(second, "a second <graph>; one is a cluster");
+    if (const pugi::xml_node second = graph_.next_sibling("graph"))
+      xml_.fail(second, "a second <graph>; one is a cluster");
     if (const pugi::xml_node hyper = graph_.child("hyperedge"))
-      xml_.fail(hyper, "a <hyperedge> has no counterpart here; write a node of kind switch, and an edge to each end");
+      xml_.fail(
+          hyper,
+          "a <hyperedge> has no counterpart here; write a node of kind switch, and an edge to each end");
     read_routes();
     for (const pugi::xml_node node : graph_.children("node")) read_node(node);
     const std::string_view edges = graph_.attribute("edgedefault").value();
     if (edges != "directed" && edges != "undirected")
-      xml_.fail(graph_, fmt::format("edgedefault should be undirected (an edge is a cable) or directed (a link one way), not "
-                                    "\"{}\"", edges));
+      xml_.fail(graph_,
+                fmt::format(
+                    "edgedefault should be undirected (an edge is a cable) or directed (a link one way), not "
+                    "\"{}\"",
+                    edges));
     for (const pugi::xml_node edge : graph_.children("edge")) read_edge(edge, edges == "directed");
     return std::move(spec_);
   }
@@ -97,7 +105,8 @@ class GraphmlReader {
       known.emplace_back(word_of(one));
       if (known.back() == routing) spec_.routing = one;
     }
-    if (!routing.empty() && word_of(spec_.routing) != routing) xml_.fail(graph_, unknown_name("routing", routing, known));
+    if (!routing.empty() && word_of(spec_.routing) != routing)
+      xml_.fail(graph_, unknown_name("routing", routing, known));
     if (seed.empty()) return;
     const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), spec_.seed);
     if (error != std::errc{} || end != seed.data() + seed.size())
@@ -107,17 +116,25 @@ class GraphmlReader {
   void read_node(const pugi::xml_node& node) {
     GraphSpec::Node vertex{node.attribute("id").value(), value_(node, "kind"), value_(node, "node")};
     if (vertex.name.empty()) xml_.fail(node, "a <node> without an id");
-    if (node.child("graph")) xml_.fail(node, fmt::format("node \"{}\" holds a graph; write its nodes beside the others", vertex.name));
+    if (node.child("graph"))
+      xml_.fail(node,
+                fmt::format("node \"{}\" holds a graph; write its nodes beside the others", vertex.name));
     if (vertex.kind.empty())
-      xml_.fail(node, fmt::format("node \"{}\" has no data \"kind\"; give accelerator, nic or switch", vertex.name));
+      xml_.fail(node, fmt::format("node \"{}\" has no data \"kind\"; give accelerator, nic or switch",
+                                  vertex.name));
     if (std::ranges::find(Kinds, vertex.kind) == std::end(Kinds))
-      xml_.fail(node, fmt::format("node \"{}\": {}", vertex.name, unknown_name("kind", vertex.kind, {std::begin(Kinds), std::end(Kinds)})));
+      xml_.fail(node, fmt::format("node \"{}\": {}", vertex.name,
+                                  unknown_name("kind", vertex.kind, {std::begin(Kinds), std::end(Kinds)})));
     if (!names_.insert(vertex.name).second) xml_.fail(node, fmt::format("a second node \"{}\"", vertex.name));
     spec_.vertices.push_back(std::move(vertex));
   }
 
   void read_edge(const pugi::xml_node& node, bool directed) {
-    GraphSpec::Edge edge{node.attribute("source").value(), node.attribute("target").value(), {}, true, value_(node, "link-kind")};
+    GraphSpec::Edge edge{node.attribute("source").value(),
+                         node.attribute("target").value(),
+                         {},
+                         true,
+                         value_(node, "link-kind")};
     edge.both = !node.attribute("directed").as_bool(directed);
     const std::string where = fmt::format("edge from \"{}\" to \"{}\"", edge.from, edge.to);
     for (const std::string& end : {edge.from, edge.to})
@@ -133,7 +150,8 @@ class GraphmlReader {
         return text;
       };
       edge.link.bandwidth = parse_bytes_per_second(needed("bandwidth", "400Gbps"));
-      if (!(edge.link.bandwidth > BytesPerSecond(0))) refuse("a bandwidth of 0; leave the edge out, or give it one");
+      if (!(edge.link.bandwidth > BytesPerSecond(0)))
+        refuse("a bandwidth of 0; leave the edge out, or give it one");
       edge.link.latency = parse_seconds(needed("latency", "1us"));
       const std::string efficiency = value_(node, "efficiency");
       if (!efficiency.empty()) edge.link.efficiency = parse_number(efficiency);
@@ -185,7 +203,8 @@ void write_graphml(std::ostream& out, const Topology& topology, const GraphRoute
     edge.append_attribute("target") = topology.vertex(link.to).name.c_str();
     if (!cable) edge.append_attribute("directed") = "true";
     add_data(edge, "bandwidth", exact_text(link.nominal.si()) + "Bps");
-    if (link.bandwidth != link.nominal) add_data(edge, "efficiency", exact_text(link.bandwidth / link.nominal));
+    if (link.bandwidth != link.nominal)
+      add_data(edge, "efficiency", exact_text(link.bandwidth / link.nominal));
     add_data(edge, "latency", exact_text(link.latency.si()) + "s");
     add_data(edge, "link-kind", std::string(word_of(link.kind)));
     if (cable) ++id;

@@ -45,10 +45,13 @@ struct Nearest {
   GraphRoutes operator()(const FatTreeSpec& tree) const {
     if (tree.routing == FatTreeRouting::Spray) return {GraphRouting::Spray};
     const bool rails = tree.rail_optimised || tree.rail_only;
-    if (tree.routing == FatTreeRouting::DModK && rails) return {};  // the first of equal ways is through the node
-    return {GraphRouting::Ecmp, tree.seed};                         // spreads flows as D-mod-k does
+    if (tree.routing == FatTreeRouting::DModK && rails)
+      return {};                             // the first of equal ways is through the node
+    return {GraphRouting::Ecmp, tree.seed};  // spreads flows as D-mod-k does
   }
-  GraphRoutes operator()(const DragonflySpec& dragonfly) const { return {GraphRouting::Ecmp, dragonfly.seed}; }
+  GraphRoutes operator()(const DragonflySpec& dragonfly) const {
+    return {GraphRouting::Ecmp, dragonfly.seed};
+  }
   template <class Other>
   GraphRoutes operator()(const Other&) const {
     return {};

@@ -202,7 +202,8 @@ Parts parts_of(const Topology& topology) {
   for (const auto& [of, count] : switches)
     parts.switches.push_back({std::get<0>(of), std::get<1>(of), std::get<2>(of), count});
   for (const auto& [of, count] : directed)
-    parts.cables.push_back({std::get<0>(of), std::get<1>(of), std::get<2>(of), std::get<3>(of), (count + 1) / 2});
+    parts.cables.push_back(
+        {std::get<0>(of), std::get<1>(of), std::get<2>(of), std::get<3>(of), (count + 1) / 2});
   return parts;
 }
 

@@ -8,19 +8,21 @@
 namespace syncline {
 
 struct Oversubscription {
-  int level;     // of the switches, 1 = leaf
-  double ratio;  // downlink bandwidth ÷ uplink bandwidth of a switch of that level (the worst one); 1 = non-blocking
+  int level;  // of the switches, 1 = leaf
+  double
+      ratio;  // downlink bandwidth ÷ uplink bandwidth of a switch of that level (the worst one); 1 = non-blocking
 };
 
 struct Measures {
   int accelerators = 0, nodes = 0, nics = 0, switches = 0, cables = 0;  // a cable is a pair of directed links
-  int diameter = 0;             // links on the longest of the shortest paths between accelerators
-  Seconds largest_latency;      // along those paths
-  double path_diversity = 0;    // paths of fewest links between the farthest accelerators; of such pairs the least
+  int diameter = 0;         // links on the longest of the shortest paths between accelerators
+  Seconds largest_latency;  // along those paths
+  double path_diversity =
+      0;  // paths of fewest links between the farthest accelerators; of such pairs the least
   /// Least total bandwidth, one way (the narrower one), over any even split of the accelerators that keeps nodes
   /// whole; from the smallest of the splits tried (see the .cpp): exact for the builders' regular fabrics.
   BytesPerSecond bisection;
-  BytesPerSecond injection;     // scale-out (or torus) bandwidth out of one accelerator
+  BytesPerSecond injection;                        // scale-out (or torus) bandwidth out of one accelerator
   std::vector<Oversubscription> oversubscription;  // fat trees only
 };
 
@@ -29,14 +31,14 @@ struct Measures {
 /// What a cluster is made of, for those who cost it.
 struct Parts {
   struct Switches {
-    LinkKind network;       // ScaleUp: inside nodes
-    int level;              // as Vertex::level
-    int ports;              // that have a cable
+    LinkKind network;  // ScaleUp: inside nodes
+    int level;         // as Vertex::level
+    int ports;         // that have a cable
     int count;
   };
-  struct Cables {           // two directed links between the same ends are one
+  struct Cables {  // two directed links between the same ends are one
     LinkKind kind;
-    VertexKind from, to;    // in the order of VertexKind
+    VertexKind from, to;       // in the order of VertexKind
     BytesPerSecond bandwidth;  // the data sheet's, one way
     int count;
   };

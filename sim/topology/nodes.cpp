@@ -65,8 +65,8 @@ void Nodes::add_node(Topology& topology, const TopologySpec& spec, std::uint32_t
 }
 
 /// Accelerators to their switch or socket, switches to their socket, then every two sockets.
-void Nodes::add_pcie(Topology& topology, const ScaleUpSpec& scale_up, const std::vector<VertexId>& accelerators,
-                     std::uint32_t node) {
+void Nodes::add_pcie(Topology& topology, const ScaleUpSpec& scale_up,
+                     const std::vector<VertexId>& accelerators, std::uint32_t node) {
   const PcieSpec& pcie = scale_up.pcie;
   pcie_ = Pcie{static_cast<std::uint32_t>(pcie.sockets), static_cast<std::uint32_t>(pcie.switches)};
   std::vector<VertexId> sockets, switches;
@@ -76,27 +76,32 @@ void Nodes::add_pcie(Topology& topology, const ScaleUpSpec& scale_up, const std:
     switches.push_back(topology.add_vertex(VertexKind::Switch, fmt::format("node{}.pcie{}", node, i), node));
   const std::vector<VertexId>& hubs = switches.empty() ? sockets : switches;
   for (std::size_t i = 0; i < accelerators.size(); ++i)
-    topology.add_cable(accelerators[i], hubs[i * hubs.size() / accelerators.size()], scale_up.link, LinkKind::ScaleUp);
+    topology.add_cable(accelerators[i], hubs[i * hubs.size() / accelerators.size()], scale_up.link,
+                       LinkKind::ScaleUp);
   for (std::size_t i = 0; i < switches.size(); ++i)
-    topology.add_cable(switches[i], sockets[i * sockets.size() / switches.size()], pcie.uplink, LinkKind::ScaleUp);
+    topology.add_cable(switches[i], sockets[i * sockets.size() / switches.size()], pcie.uplink,
+                       LinkKind::ScaleUp);
   for (auto low = sockets.begin(); low != sockets.end(); ++low)
     for (auto high = low + 1; high != sockets.end(); ++high)
       topology.add_cable(*low, *high, pcie.between_sockets, LinkKind::ScaleUp);
 }
 
 /// Up to the first hub that both are below, then down.
-void Nodes::route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to, std::vector<LinkId>& links) const {
+void Nodes::route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to,
+                       std::vector<LinkId>& links) const {
   const std::uint32_t hubs = pcie_->switches > 0 ? pcie_->switches : pcie_->sockets;
   const std::uint32_t hub_from = from * hubs / per_node_, hub_to = to * hubs / per_node_;
   const std::uint32_t uplinks = first + 2 * per_node_;
   links.emplace_back(first + 2 * from);
   if (hub_from != hub_to) {
     if (pcie_->switches > 0) links.emplace_back(uplinks + 2 * hub_from);
-    const std::uint32_t socket_from = hub_from * pcie_->sockets / hubs, socket_to = hub_to * pcie_->sockets / hubs;
+    const std::uint32_t socket_from = hub_from * pcie_->sockets / hubs,
+                        socket_to = hub_to * pcie_->sockets / hubs;
     if (socket_from != socket_to) {
       const auto [low, high] = std::minmax(socket_from, socket_to);
       const std::uint32_t between = uplinks + 2 * pcie_->switches;
-      links.emplace_back(between + 2 * mesh_cable(low, high, pcie_->sockets) + (socket_from > socket_to ? 1 : 0));
+      links.emplace_back(between + 2 * mesh_cable(low, high, pcie_->sockets) +
+                         (socket_from > socket_to ? 1 : 0));
     }
     if (pcie_->switches > 0) links.emplace_back(uplinks + 2 * hub_to + 1);
   }

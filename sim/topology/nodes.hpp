@@ -40,7 +40,8 @@ class Nodes {
   };
   void add_pcie(Topology& topology, const ScaleUpSpec& scale_up, const std::vector<VertexId>& accelerators,
                 std::uint32_t node);
-  void route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to, std::vector<LinkId>& links) const;
+  void route_pcie(std::uint32_t first, std::uint32_t from, std::uint32_t to,
+                  std::vector<LinkId>& links) const;
   void add_node(Topology& topology, const TopologySpec& spec, std::uint32_t node);
 
   std::uint32_t per_node_ = 1;

@@ -25,9 +25,9 @@ struct LinkSpec {
 /// PCIe inside a node: accelerators in equal numbers on each switch, switches in equal numbers on each socket.
 struct PcieSpec {
   int sockets = 1;
-  int switches = 0;         // in all; 0: accelerators hang on the sockets' root ports themselves
-  LinkSpec uplink;          // of a switch to its socket
-  LinkSpec between_sockets; // each pair of sockets
+  int switches = 0;          // in all; 0: accelerators hang on the sockets' root ports themselves
+  LinkSpec uplink;           // of a switch to its socket
+  LinkSpec between_sockets;  // each pair of sockets
 };
 
 /// The wrap-around of one dimension of a twisted torus: whoever goes over the end of dimension `of` also moves `by` places
@@ -40,19 +40,25 @@ struct TwistSpec {
 
 /// The scale-up domain inside a node: what connects its accelerators directly.
 struct ScaleUpSpec {
-  enum class Kind { Switch, FullMesh, Torus, Pcie };  // NVSwitch-like star; a link between every two; a TPU slice; a tree
+  enum class Kind {
+    Switch,
+    FullMesh,
+    Torus,
+    Pcie
+  };  // NVSwitch-like star; a link between every two; a TPU slice; a tree
   Kind kind = Kind::Switch;
-  LinkSpec link;             // Switch, Pcie: accelerator to switch (or socket). Else: between two accelerators
+  LinkSpec link;  // Switch, Pcie: accelerator to switch (or socket). Else: between two accelerators
   std::vector<int> shape{};  // Torus: as TorusSpec has it
   std::vector<bool> wrap{};
   int dimensions = 3;
   std::vector<TwistSpec> twist{};
-  PcieSpec pcie{};           // Pcie
+  PcieSpec pcie{};  // Pcie
 };
 
 /// How a node reaches the scale-out fabric.
 struct NicSpec {
-  int per_node = 1;   // divides accelerators_per_node or equals it; accelerator i uses NIC i * per_node / accelerators
+  int per_node =
+      1;  // divides accelerators_per_node or equals it; accelerator i uses NIC i * per_node / accelerators
   LinkSpec host_bus;  // accelerator to NIC (PCIe)
 };
 
@@ -76,18 +82,18 @@ struct FatTreeSpec {
   int radix = 64;
   std::vector<double> oversubscription;  // by level from the leaves up; missing entries are 1
   bool rail_optimised = false;
-  LinkSpec link;  // every cable: NIC to leaf, switch to switch
-  bool rail_only = false;                // implies rail_optimised
+  LinkSpec link;           // every cable: NIC to leaf, switch to switch
+  bool rail_only = false;  // implies rail_optimised
   FatTreeRouting routing = FatTreeRouting::DModK;
-  std::uint64_t seed = 0;                // of ECMP's hash
+  std::uint64_t seed = 0;  // of ECMP's hash
 };
 
 /// k-ary n-dimensional torus with one endpoint (see TopologySpec) a vertex, the first dimension fastest.
 struct TorusSpec {
-  std::vector<int> shape;   // e.g. {4, 4, 8}; empty: as near to a cube as the count allows, shortest first
-  std::vector<bool> wrap;   // by dimension; empty: all wrapped. A dimension of 2 has one cable, not two
-  int dimensions = 3;       // used when shape is empty
-  LinkSpec link;            // each of the 2·dimensions links of an accelerator
+  std::vector<int> shape;  // e.g. {4, 4, 8}; empty: as near to a cube as the count allows, shortest first
+  std::vector<bool> wrap;  // by dimension; empty: all wrapped. A dimension of 2 has one cable, not two
+  int dimensions = 3;      // used when shape is empty
+  LinkSpec link;           // each of the 2·dimensions links of an accelerator
   std::vector<TwistSpec> twist{};  // none: a plain torus
 };
 
@@ -101,32 +107,39 @@ struct AllToAllSpec {
 /// Dragonfly (Kim, Dally, Scott and Abts, ISCA 2008): groups of routers, each with endpoints; in a group every two routers
 /// are joined, or (dragonfly+; Shpiner et al., 2017) leaves that hold endpoints are joined to each spine, and spines hold the
 /// cables between groups. Every two groups are joined by equally many cables.
-enum class DragonflyRouting { Minimal, Valiant };  // Valiant: by way of a group chosen by a seeded hash of (source, target)
+enum class DragonflyRouting {
+  Minimal,
+  Valiant
+};  // Valiant: by way of a group chosen by a seeded hash of (source, target)
 struct DragonflySpec {
-  int groups = 0;                 // 0: as few as hold all endpoints
-  int routers = 0;                // a group; dragonfly+: its leaves
-  int spines = 0;                 // a group, of a dragonfly+; 0: a dragonfly
-  int endpoints = 0;              // a router (leaf)
-  int global = 1;                 // cables to other groups a router (dragonfly+: a spine)
+  int groups = 0;     // 0: as few as hold all endpoints
+  int routers = 0;    // a group; dragonfly+: its leaves
+  int spines = 0;     // a group, of a dragonfly+; 0: a dragonfly
+  int endpoints = 0;  // a router (leaf)
+  int global = 1;     // cables to other groups a router (dragonfly+: a spine)
   DragonflyRouting routing = DragonflyRouting::Minimal;
   std::uint64_t seed = 0;
-  LinkSpec link;                  // endpoint to router, and router to router in a group
+  LinkSpec link;                        // endpoint to router, and router to router in a group
   std::optional<LinkSpec> global_link;  // between groups; none: as `link`
 };
 
 /// A cluster given vertex by vertex and cable by cable, from a list in a file, GraphML, or a SimGrid platform.
-enum class GraphRouting { Shortest, Ecmp, Spray };  // fewest links, ties by order | by seeded hash | split over all
+enum class GraphRouting {
+  Shortest,
+  Ecmp,
+  Spray
+};  // fewest links, ties by order | by seeded hash | split over all
 struct GraphSpec {
   struct Node {
     std::string name;
-    std::string kind;   // accelerator, nic, switch
-    std::string node;   // of accelerators and NICs: whose node they are in; empty: a node of their own
+    std::string kind;  // accelerator, nic, switch
+    std::string node;  // of accelerators and NICs: whose node they are in; empty: a node of their own
   };
   struct Edge {
     std::string from, to;
     LinkSpec link;
-    bool both = true;   // a cable; false: one direction only
-    std::string kind;   // scale-up, host-bus, scale-out; empty: by its ends
+    bool both = true;  // a cable; false: one direction only
+    std::string kind;  // scale-up, host-bus, scale-out; empty: by its ends
   };
   std::vector<Node> vertices;
   std::vector<Edge> edges;
@@ -140,8 +153,8 @@ struct GraphSpec {
 struct TopologySpec {
   std::string name;
   std::string source;
-  int accelerators = 0;            // in all
-  int accelerators_per_node = 1;   // divides `accelerators`
+  int accelerators = 0;           // in all
+  int accelerators_per_node = 1;  // divides `accelerators`
   std::optional<ScaleUpSpec> scale_up;
   std::optional<NicSpec> nic;
   std::variant<std::monostate, FatTreeSpec, TorusSpec, AllToAllSpec, DragonflySpec> scale_out;

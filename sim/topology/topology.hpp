@@ -20,9 +20,9 @@ enum class LinkKind : std::uint8_t { ScaleUp, HostBus, ScaleOut };
 
 struct Vertex {
   VertexKind kind;
-  std::uint8_t level;      // of a switch in a fat tree: 1 leaf, 2 spine...; 0 elsewhere
-  std::uint32_t node;      // of accelerators and NICs: the node that holds them
-  std::string name;        // "node3.gpu5", "node3.nic5", "node3.switch", "leaf2", "spine0", "core7", "fabric"
+  std::uint8_t level;  // of a switch in a fat tree: 1 leaf, 2 spine...; 0 elsewhere
+  std::uint32_t node;  // of accelerators and NICs: the node that holds them
+  std::string name;    // "node3.gpu5", "node3.nic5", "node3.switch", "leaf2", "spine0", "core7", "fabric"
 };
 
 /// A directed link. `bandwidth` is what the simulation shares (LinkSpec::usable), `nominal` the data sheet's figure.
@@ -53,9 +53,10 @@ class Router {
 /// What collective algorithms want to know of the shape, so that their rings follow it.
 struct Shape {
   int accelerators_per_node = 1;
-  int nics_per_node = 0;           // 0: no NICs
-  std::vector<int> torus;          // dimensions, first is fastest, of a torus with one accelerator a vertex: each node's
-                                   // own scale-up, or the whole fabric; else empty
+  int nics_per_node = 0;  // 0: no NICs
+  std::vector<int>
+      torus;  // dimensions, first is fastest, of a torus with one accelerator a vertex: each node's
+              // own scale-up, or the whole fabric; else empty
   std::vector<bool> torus_wrap;
 };
 
@@ -81,11 +82,15 @@ class Topology {
   [[nodiscard]] const Vertex& vertex(VertexId id) const { return vertices_[id.value()]; }
   /// In order of AcceleratorId: node by node.
   [[nodiscard]] std::span<const VertexId> accelerators() const { return accelerators_; }
-  [[nodiscard]] std::uint32_t node_of(AcceleratorId id) const { return vertex(accelerators_[id.value()]).node; }
+  [[nodiscard]] std::uint32_t node_of(AcceleratorId id) const {
+    return vertex(accelerators_[id.value()]).node;
+  }
   /// "leaf2 → spine0"; of parallel cables "leaf2 → spine0 #3", counted from 0.
   [[nodiscard]] std::string link_name(LinkId id) const;
   /// What the communication library makes of the links, where that is known; else nullptr.
-  [[nodiscard]] const CollectiveFigures* collectives() const { return collectives_ ? &*collectives_ : nullptr; }
+  [[nodiscard]] const CollectiveFigures* collectives() const {
+    return collectives_ ? &*collectives_ : nullptr;
+  }
   [[nodiscard]] const Router& router() const { return *router_; }
   [[nodiscard]] std::shared_ptr<const Router> shared_router() const { return router_; }
 

@@ -22,7 +22,8 @@ class Torus : public Fabric {
       stride *= size;
     }
     for (const TwistSpec& twist : spec.twist)
-      dimensions_[static_cast<std::size_t>(twist.of)].twist = {static_cast<std::size_t>(twist.along), twist.by};
+      dimensions_[static_cast<std::size_t>(twist.of)].twist = {static_cast<std::size_t>(twist.along),
+                                                               twist.by};
     twisted_ = !spec.twist.empty();
     for (std::size_t k = 0; k < dimensions_.size(); ++k) {
       Dimension& dimension = dimensions_[k];
@@ -31,7 +32,8 @@ class Torus : public Fabric {
         const std::uint32_t start = dimension.line_start(line);
         for (std::uint32_t x = 0; x < dimension.cables(); ++x) {
           const std::uint32_t at = start + x * dimension.stride;
-          topology.add_cable(endpoints.vertices[at], endpoints.vertices[neighbour(k, at, true)], spec.link, kind);
+          topology.add_cable(endpoints.vertices[at], endpoints.vertices[neighbour(k, at, true)], spec.link,
+                             kind);
         }
       }
     }
@@ -96,7 +98,8 @@ class Torus : public Fabric {
   };
 
   /// Walks along one dimension of a plain torus; returns the endpoint reached.
-  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, int steps, std::vector<LinkId>& links) {
+  static std::uint32_t walk(const Dimension& dimension, std::uint32_t at, int steps,
+                            std::vector<LinkId>& links) {
     const std::uint32_t start = dimension.line_start(dimension.line(at));
     const std::uint32_t first = dimension.first_link + 2 * dimension.line(at) * dimension.cables();
     std::uint32_t x = dimension.coordinate(at);
@@ -132,7 +135,8 @@ class Torus : public Fabric {
 
   /// Of a twisted torus the same place is at many displacements: going round dimension j once is the same as its twist.
   /// The shortest of those that go round no dimension more than twice; of equal ones the first or the last.
-  [[nodiscard]] std::vector<int> twisted_steps(std::uint32_t source, std::uint32_t target, bool ties_first) const {
+  [[nodiscard]] std::vector<int> twisted_steps(std::uint32_t source, std::uint32_t target,
+                                               bool ties_first) const {
     const std::size_t n = dimensions_.size();
     constexpr int MostRounds = 2;
     std::vector<int> rounds(n, -MostRounds), best;
@@ -142,7 +146,8 @@ class Torus : public Fabric {
       bool possible = true;
       for (std::size_t k = 0; k < n; ++k) {
         const Dimension& dimension = dimensions_[k];
-        steps[k] += static_cast<int>(dimension.coordinate(target)) - static_cast<int>(dimension.coordinate(source)) +
+        steps[k] += static_cast<int>(dimension.coordinate(target)) -
+                    static_cast<int>(dimension.coordinate(source)) +
                     rounds[k] * static_cast<int>(dimension.size);
         if (rounds[k] != 0) steps[dimension.twist.along] -= rounds[k] * dimension.twist.by;
         possible = possible && (dimension.wrap || rounds[k] == 0);
@@ -208,14 +213,15 @@ TorusSpec resolve_torus(const TorusSpec& spec, int endpoints) {
   std::vector<bool> twisted(resolved.shape.size(), false);
   for (const TwistSpec& twist : spec.twist) {
     const auto of = static_cast<std::size_t>(twist.of), along = static_cast<std::size_t>(twist.along);
-    if (twist.of < 0 || twist.along < 0 || of >= resolved.shape.size() || along >= resolved.shape.size() || of == along)
+    if (twist.of < 0 || twist.along < 0 || of >= resolved.shape.size() || along >= resolved.shape.size() ||
+        of == along)
       refuse(fmt::format("a twist is of one dimension along another, out of 0 to {}, not of {} along {}",
                          resolved.shape.size() - 1, twist.of, twist.along));
     if (twisted[of]) refuse(fmt::format("dimension {} is twisted twice", twist.of));
     twisted[of] = true;
     if (resolved.shape[of] < 3 || !resolved.wrap[of] || !resolved.wrap[along] || resolved.shape[along] < 3)
-      refuse(fmt::format("a twist of dimension {} along {} needs both to be wrapped, of size 3 or more", twist.of,
-                         twist.along));
+      refuse(fmt::format("a twist of dimension {} along {} needs both to be wrapped, of size 3 or more",
+                         twist.of, twist.along));
     if (std::abs(twist.by) >= resolved.shape[along])
       refuse(fmt::format("a twist by {} is as long as its dimension of {}; make it shorter", twist.by,
                          resolved.shape[along]));

@@ -97,12 +97,9 @@ pipeline::StageTimes times_of(const Stage& stage, const Modules& modules, const 
 std::vector<int> stage_layers(const TrainingJob& job, const Device& device) {
   const int stages = stages_of(job);
   switch (job.pipeline.split) {
-    case StageSplit::Even:
-      return even(job.model.layers, stages);
-    case StageSplit::Listed:
-      return job.pipeline.layers;
-    case StageSplit::Balanced:
-      break;
+    case StageSplit::Even: return even(job.model.layers, stages);
+    case StageSplit::Listed: return job.pipeline.layers;
+    case StageSplit::Balanced: break;
   }
   const Modules modules(job);
   std::vector<Seconds> load(static_cast<std::size_t>(stages));

@@ -75,14 +75,10 @@ Steps ModuleSteps::steps(ActionKind kind, int layer) const {
 
 const Steps& ModuleSteps::of(ActionKind kind) const {
   switch (kind) {
-    case ActionKind::Forward:
-      return forward_;
-    case ActionKind::Backward:
-      return backward_;
-    case ActionKind::BackwardInput:
-      return input_;
-    case ActionKind::BackwardWeight:
-      break;
+    case ActionKind::Forward: return forward_;
+    case ActionKind::Backward: return backward_;
+    case ActionKind::BackwardInput: return input_;
+    case ActionKind::BackwardWeight: break;
   }
   return weight_;
 }

@@ -67,7 +67,7 @@ struct TrainingJob {
   int data_parallel = 1;
   int pipeline_parallel = 1;
   AxisOrder order = DefaultOrder;  // of ranks: the fastest axis is inside a node first
-  int gradient_accumulation = 1;  // microbatches of a step, per data-parallel rank
+  int gradient_accumulation = 1;   // microbatches of a step, per data-parallel rank
   ShardingOptions sharding;
   PipelineOptions pipeline;
 

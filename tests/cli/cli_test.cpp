@@ -232,8 +232,8 @@ TEST_SUITE("cli: results") {
     CHECK(graphml.code == 0);
     CHECK(contains(graphml.out, "<graphml"));
     CHECK(graphml.err == "");
-    const Outcome plain =
-        run(folder, "topology small-tree --set scale-out.rail-optimised=false --graphml - --simgrid-xml p.xml");
+    const Outcome plain = run(
+        folder, "topology small-tree --set scale-out.rail-optimised=false --graphml - --simgrid-xml p.xml");
     CHECK(plain.code == 0);
     CHECK(contains(plain.err, "--graphml: warning: the file does not hold the routes of "));
     CHECK_FALSE(contains(plain.err, "--simgrid-xml"));
@@ -275,10 +275,13 @@ TEST_SUITE("cli: results") {
     CHECK(folded["ranks_simulated"] == 1);
     CHECK(folded["step_time_s"].get<double>() ==
           doctest::Approx(whole["step_time_s"].get<double>()).epsilon(1e-9));
-    CHECK(contains(run(folder, "run " + Tiny + " --fold").out, "folded: 1 of 16 ranks simulated, one a role"));
+    CHECK(
+        contains(run(folder, "run " + Tiny + " --fold").out, "folded: 1 of 16 ranks simulated, one a role"));
     const Outcome full = run(folder, "run " + Tiny + " --fold --detail full");
     CHECK(full.code == 2);
-    CHECK(contains(full.err, "tiny-16.yaml: error: full detail plays every transfer of every rank and cannot be folded"));
+    CHECK(
+        contains(full.err,
+                 "tiny-16.yaml: error: full detail plays every transfer of every rank and cannot be folded"));
   }
 
   TEST_CASE("two runs give the same bytes but for the wall clock") {

@@ -145,7 +145,8 @@ TEST_SUITE("cli: collective") {
            "rank 7 is beyond the 4 accelerators of star"},
           {"no ranks at all", "--topology star.yaml --ranks ''", 2,
            "--ranks: error: a rank is missing; expected ranks as in 0-63 or 0,8,16-23"},
-          {"a rank below none", "--topology star.yaml --ranks=-1", 2, "\"-1\" is no rank; ranks count from 0"},
+          {"a rank below none", "--topology star.yaml --ranks=-1", 2,
+           "\"-1\" is no rank; ranks count from 0"},
           {"more ranks than are built", "--topology star.yaml --ranks 0-1000000", 2,
            "--ranks: error: 1000000 is no rank; expected 0 to 262143"},
           {"a rank missing", "--topology star.yaml --ranks 1-", 2, "a rank is missing"},
@@ -154,9 +155,12 @@ TEST_SUITE("cli: collective") {
           {"no groups", "--topology star.yaml --groups 0", 2, "--groups"},
           {"no stride", "--topology star.yaml --group-size 2 --stride 0", 2, "--stride"},
           {"no loads", "--topology star.yaml --loads 0", 2, "--loads"},
-          {"a part of a byte", "--topology star.yaml --sizes 0.5B", 2, "\"0.5B\" is no whole number of bytes"},
-          {"a step by parts of bytes", "--topology star.yaml --sizes 8B:64B:+1.5B", 2, "\"1.5B\" is no whole number of bytes"},
-          {"more bytes than there are", "--topology star.yaml --sizes 8B:2e18B:x8", 2, "\"2e18B\" is beyond 1000000 TB"},
+          {"a part of a byte", "--topology star.yaml --sizes 0.5B", 2,
+           "\"0.5B\" is no whole number of bytes"},
+          {"a step by parts of bytes", "--topology star.yaml --sizes 8B:64B:+1.5B", 2,
+           "\"1.5B\" is no whole number of bytes"},
+          {"more bytes than there are", "--topology star.yaml --sizes 8B:2e18B:x8", 2,
+           "\"2e18B\" is beyond 1000000 TB"},
           {"pieces of a ring", "--topology star.yaml --algorithm ring --chunks 4 --sizes 1MB", 2,
            "--chunks: error: all-reduce by ring does not go in rounds, so that pieces of it change nothing"},
           {"a native network in aggregate detail", "--topology star.yaml --network native --sizes 1MB", 2,
@@ -173,11 +177,13 @@ TEST_SUITE("cli: collective") {
     const Folder folder;
     folder.write("star.yaml", Star);
     // Much is broadcast along a chain, in pieces of its own.
-    const Outcome whole = run(folder, "collective --topology star.yaml --kind broadcast --sizes 1GB --chunks 4");
+    const Outcome whole =
+        run(folder, "collective --topology star.yaml --kind broadcast --sizes 1GB --chunks 4");
     CHECK(whole.code == 0);
     CHECK(contains(whole.err, "--chunks: warning: changes nothing at 1 of 1 sizes"));
     const Outcome pieces =
-        run(folder, "collective --topology star.yaml --kind all-reduce --algorithm recursive --sizes 1MB --chunks 4");
+        run(folder,
+            "collective --topology star.yaml --kind all-reduce --algorithm recursive --sizes 1MB --chunks 4");
     CHECK(pieces.code == 0);
     CHECK(pieces.err == "");
   }
@@ -186,13 +192,15 @@ TEST_SUITE("cli: collective") {
     // 8, 12, 18, 27, 40.5 and 60.75 B; each of 8 ranks has S/8, in floats of 4 B.
     const Folder folder;
     folder.write("star.yaml", Star);
-    const Outcome outcome = run(folder, "collective --topology star.yaml --kind all-gather --sizes 8B:64B:x1.5 --json");
+    const Outcome outcome =
+        run(folder, "collective --topology star.yaml --kind all-gather --sizes 8B:64B:x1.5 --json");
     REQUIRE(outcome.code == 0);
     std::vector<double> sizes;
     const json object = json::parse(outcome.out);
     for (const json& row : object["rows"]) sizes.push_back(row["size_bytes"].get<double>());
     CHECK(sizes == std::vector<double>{8, 12, 18, 27, 40, 60});
-    CHECK(contains(run(folder, "collective --topology star.yaml --kind all-gather --sizes 8B").out, " 8         0.250  float"));
+    CHECK(contains(run(folder, "collective --topology star.yaml --kind all-gather --sizes 8B").out,
+                   " 8         0.250  float"));
   }
 
   TEST_CASE("large jobs are quick") {

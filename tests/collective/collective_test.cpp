@@ -1,11 +1,11 @@
+#include "sim/collective/collective.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <stdexcept>
-
-#include "sim/collective/collective.hpp"
 
 namespace syncline {
 namespace {
@@ -29,16 +29,20 @@ TEST_CASE("every algorithm moves the bytes that its kind asks for") {
     double units;  // of S, for n = 8
   };
   using enum CollectiveKind;
-  for (const Row& row : {Row{"ring all-reduce", AllReduce, Algorithm::Ring, 14}, {"ring all-gather", AllGather, Algorithm::Ring, 7},
-                         {"ring reduce-scatter", ReduceScatter, Algorithm::Ring, 7}, {"chain broadcast", Broadcast, Algorithm::Ring, 7},
-                         {"ring all-to-all", AllToAll, Algorithm::Ring, 28}, {"direct all-reduce", AllReduce, Algorithm::Direct, 14},
+  for (const Row& row : {Row{"ring all-reduce", AllReduce, Algorithm::Ring, 14},
+                         {"ring all-gather", AllGather, Algorithm::Ring, 7},
+                         {"ring reduce-scatter", ReduceScatter, Algorithm::Ring, 7},
+                         {"chain broadcast", Broadcast, Algorithm::Ring, 7},
+                         {"ring all-to-all", AllToAll, Algorithm::Ring, 28},
+                         {"direct all-reduce", AllReduce, Algorithm::Direct, 14},
                          {"direct all-gather", AllGather, Algorithm::Direct, 7},
                          {"direct reduce-scatter", ReduceScatter, Algorithm::Direct, 7},
                          {"direct broadcast", Broadcast, Algorithm::Direct, 7},
                          {"direct all-to-all", AllToAll, Algorithm::Direct, 7}}) {
     CAPTURE(row.name);
     for (const std::size_t channels : {1U, 2U, 8U}) {
-      const CollectivePlan plan = plan_collective(row.kind, row.algorithm, 80_MB, counting_rings(8, channels));
+      const CollectivePlan plan =
+          plan_collective(row.kind, row.algorithm, 80_MB, counting_rings(8, channels));
       CHECK(bytes_sent(plan, 8).si() == doctest::Approx(row.units * 80e6).epsilon(1e-12));
     }
   }
@@ -52,10 +56,12 @@ TEST_CASE("a broadcast's chain begins at the root wherever the ring begins") {
 }
 
 TEST_CASE("a plan needs an algorithm and two members") {
-  CHECK_THROWS_AS(static_cast<void>(plan_collective(CollectiveKind::AllReduce, Algorithm::Auto, 1_MB, counting_rings(4))),
-                  std::logic_error);
-  CHECK_THROWS_AS(static_cast<void>(plan_collective(CollectiveKind::AllReduce, Algorithm::Ring, 1_MB, counting_rings(1))),
-                  std::logic_error);
+  CHECK_THROWS_AS(
+      static_cast<void>(plan_collective(CollectiveKind::AllReduce, Algorithm::Auto, 1_MB, counting_rings(4))),
+      std::logic_error);
+  CHECK_THROWS_AS(
+      static_cast<void>(plan_collective(CollectiveKind::AllReduce, Algorithm::Ring, 1_MB, counting_rings(1))),
+      std::logic_error);
 }
 
 TopologySpec cluster_of_nodes(int nodes, int per_node, int nics) {
@@ -90,7 +96,7 @@ TEST_CASE("rings visit node after node, and each enters and leaves by a NIC of i
   std::set<std::uint32_t> entries;
   for (const auto& ring : rings) {
     for (std::size_t i = 0; i < 32; ++i) CHECK(ring[i] / 8 == i / 8);  // node by node
-    entries.insert(ring[8] % 8);                                      // first member in node 1
+    entries.insert(ring[8] % 8);                                       // first member in node 1
   }
   CHECK(entries.size() == 8);
 }
@@ -102,8 +108,11 @@ TEST_CASE("as many rings as the members of a node have NICs between them") {
     std::vector<std::uint32_t> local;  // members on each node
     std::size_t rings;
   };
-  for (const Row& row : {Row{"all eight, eight NICs", 8, 8, {0, 1, 2, 3, 4, 5, 6, 7}, 8}, {"all eight, four NICs", 8, 4, {0, 1, 2, 3, 4, 5, 6, 7}, 4},
-                         {"one a node", 8, 8, {3}, 1}, {"two a node", 8, 8, {0, 1}, 2}, {"two on one NIC", 8, 4, {0, 1}, 1},
+  for (const Row& row : {Row{"all eight, eight NICs", 8, 8, {0, 1, 2, 3, 4, 5, 6, 7}, 8},
+                         {"all eight, four NICs", 8, 4, {0, 1, 2, 3, 4, 5, 6, 7}, 4},
+                         {"one a node", 8, 8, {3}, 1},
+                         {"two a node", 8, 8, {0, 1}, 2},
+                         {"two on one NIC", 8, 4, {0, 1}, 1},
                          {"five on three NICs", 8, 4, {0, 1, 2, 3, 4}, 3}}) {
     CAPTURE(row.name);
     const Topology topology = build_topology(cluster_of_nodes(3, row.per_node, row.nics));
@@ -175,7 +184,8 @@ TEST_CASE("in a full mesh no two rings share a link") {
     std::set<std::uint32_t> links;
     for (const auto& ring : rings)
       for (std::size_t i = 0; i < ring.size(); ++i)
-        for (const LinkId link : topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])))
+        for (const LinkId link :
+             topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])))
           CHECK(links.insert(link.value()).second);
   }
   // strides prime to 8: 1, 3, 5, 7
@@ -189,7 +199,9 @@ Topology torus(const std::vector<int>& shape) {
   return build_topology(spec);
 }
 
-TEST_CASE("on a torus every ring steps from neighbour to neighbour, as many one way as the other in each dimension") {
+TEST_CASE(
+    "on a torus every ring steps from neighbour to neighbour, as many one way as the other in each "
+    "dimension") {
   for (const std::vector<int>& shape :
        {std::vector<int>{4, 4, 4}, {2, 4, 8}, {8, 8}, {16}, {4, 1, 4}, {3, 3, 3}, {2, 2, 2}, {6, 4}}) {
     const Topology topology = torus(shape);
@@ -209,13 +221,15 @@ TEST_CASE("the rings on a torus load its links nearly alike") {
     std::vector<int> shape;
     double most;  // load of the fullest link over the mean
   };
-  for (const Row& row : {Row{{8, 8}, 1.0}, {{3, 3, 3}, 1.0}, {{4, 4, 4}, 1.25}, {{8, 8, 8}, 1.125}, {{4, 4, 8}, 1.25}}) {
+  for (const Row& row :
+       {Row{{8, 8}, 1.0}, {{3, 3, 3}, 1.0}, {{4, 4, 4}, 1.25}, {{8, 8, 8}, 1.125}, {{4, 4, 8}, 1.25}}) {
     const Topology topology = torus(row.shape);
     const Rings rings = ring_orders(all_of(topology), topology);
     std::vector<int> load(topology.links().size(), 0);
     for (const auto& ring : rings)
       for (std::size_t i = 0; i < ring.size(); ++i)
-        for (const LinkId link : topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])))
+        for (const LinkId link :
+             topology.route(AcceleratorId(ring[i]), AcceleratorId(ring[(i + 1) % ring.size()])))
           ++load[link.value()];
     const double mean = std::accumulate(load.begin(), load.end(), 0.0) / static_cast<double>(load.size());
     CHECK(*std::max_element(load.begin(), load.end()) == doctest::Approx(row.most * mean));

@@ -1,9 +1,10 @@
 // What a collective is predicted to take, by hand and by its properties.
+#include "sim/collective/cost.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "sim/collective/cost.hpp"
 #include "sim/device/cluster.hpp"
 
 namespace syncline {
@@ -24,7 +25,8 @@ Topology nodes_of_eight(int nodes) {
 }
 
 Load load_of_plan(const CollectivePlan& plan, const Topology& topology) {
-  return load_of(link_uses(plan, placement_in_order(topology.accelerators().size()), topology), 1_B, topology);
+  return load_of(link_uses(plan, placement_in_order(topology.accelerators().size()), topology), 1_B,
+                 topology);
 }
 CollectivePlan ring_plan(CollectiveKind kind, Bytes bytes, const Topology& topology) {
   return plan_collective(kind, Algorithm::Ring, bytes,
@@ -44,7 +46,12 @@ TEST_CASE("hops that follow one another are counted by hand") {
   for (const Row& row : {
            Row{"ring all-reduce of a node", AllReduce, Ring, {8, 1}, 14, 0},  // 2 · 7
            {"ring all-gather of a node", AllGather, Ring, {8, 1}, 7, 0},
-           {"ring all-reduce on 2 nodes of 8", AllReduce, Ring, {16, 2}, 26.25, 3.75},  // 30 steps, 2 of 16 between
+           {"ring all-reduce on 2 nodes of 8",
+            AllReduce,
+            Ring,
+            {16, 2},
+            26.25,
+            3.75},  // 30 steps, 2 of 16 between
            {"ring reduce-scatter on 4 nodes of 1", ReduceScatter, Ring, {4, 4}, 0, 3},
            {"tree on 10 nodes of 8", AllReduce, Tree, {80, 10}, 14, 8},  // 2 · 7; 2 · ⌈log2 10⌉
            {"in the network, one node", AllReduce, InNetwork, {8, 1}, 2, 0},
@@ -78,7 +85,8 @@ TEST_CASE("the load of rings and trees on nodes of eight, by hand") {
   tree.bytes = 8_GB;
   std::vector<std::uint32_t> node_of;
   for (std::uint32_t i = 0; i < 16; ++i) node_of.push_back(i / 8);
-  tree.flows = std::make_shared<const std::vector<Flow>>(tree_flows(CollectiveKind::AllReduce, ring_orders(placement_in_order(16), two), node_of));
+  tree.flows = std::make_shared<const std::vector<Flow>>(
+      tree_flows(CollectiveKind::AllReduce, ring_orders(placement_in_order(16), two), node_of));
   const Load by_tree = load_of_plan(tree, two);
   CHECK(by_tree.out_of_node.si() == doctest::Approx(8e9));
   CHECK(by_tree.between.si() == doctest::Approx(8.0 / 8 / 50));
@@ -107,10 +115,12 @@ TEST_CASE("a rank's own block takes its share of the time of those that it sends
   ProtocolFigures figures{"Simple", 0_us, 0_us, 0_us, 1.0, 1.0};
   figures.own_block = 0.5;
   // 7 blocks of 10 us are sent, or 14 in an all-reduce, and one is copied in 5 us.
-  for (const auto& [kind, blocks] : {std::pair{CollectiveKind::AllGather, 7}, {CollectiveKind::AllReduce, 14}}) {
+  for (const auto& [kind, blocks] :
+       {std::pair{CollectiveKind::AllGather, 7}, {CollectiveKind::AllReduce, 14}}) {
     const Load load{10_us * blocks, Seconds(0), Bytes(0)};
     const Hops hops = hops_of(kind, Algorithm::Ring, {8, 1});
-    CHECK(predicted_time(figures, hops, load, std::nullopt).si() == doctest::Approx((10 * blocks + 5) * 1e-6));
+    CHECK(predicted_time(figures, hops, load, std::nullopt).si() ==
+          doctest::Approx((10 * blocks + 5) * 1e-6));
   }
   // In a broadcast everybody moves the whole.
   CHECK(hops_of(CollectiveKind::Broadcast, Algorithm::Ring, {8, 1}).own_blocks == 0);
@@ -140,7 +150,8 @@ TEST_CASE("what the limit of a node adds is put on the links between nodes") {
 }
 
 TEST_CASE("small messages go by the protocol of low latency, large ones by that of high bandwidth") {
-  const std::vector<ProtocolFigures> protocols = {{"LL", 5_us, 1_us, 1_us, 0.2, 0.2}, {"Simple", 20_us, 5_us, 5_us, 1, 1}};
+  const std::vector<ProtocolFigures> protocols = {{"LL", 5_us, 1_us, 1_us, 0.2, 0.2},
+                                                  {"Simple", 20_us, 5_us, 5_us, 1, 1}};
   const Topology node = nodes_of_eight(1);
   const Load per_byte = load_of_plan(ring_plan(CollectiveKind::AllReduce, 1_B, node), node);
   const Hops hops = hops_of(CollectiveKind::AllReduce, Algorithm::Ring, {8, 1});

@@ -46,8 +46,8 @@ TEST_CASE("both trees of four nodes, by hand") {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> share;
   for (const Flow& flow : flows) share[{flow.from, flow.to}] += flow.share;
   const std::map<std::pair<std::uint32_t, std::uint32_t>, double> expected = {
-      {{0, 2}, 0.5}, {{2, 0}, 0.5}, {{1, 2}, 1.0}, {{2, 1}, 1.0}, {{3, 2}, 0.5}, {{2, 3}, 0.5},
-      {{1, 3}, 0.5}, {{3, 1}, 0.5}, {{0, 1}, 0.5}, {{1, 0}, 0.5}};
+      {{0, 2}, 0.5}, {{2, 0}, 0.5}, {{1, 2}, 1.0}, {{2, 1}, 1.0}, {{3, 2}, 0.5},
+      {{2, 3}, 0.5}, {{1, 3}, 0.5}, {{3, 1}, 0.5}, {{0, 1}, 0.5}, {{1, 0}, 0.5}};
   CHECK(share == expected);
 }
 
@@ -79,7 +79,8 @@ TEST_CASE("a double tree joins all nodes") {
       while (root[i] != i) i = root[i];
       return i;
     };
-    for (const Flow& flow : tree_flows(CollectiveKind::AllReduce, spread.rings, spread.node_of)) root[find(flow.from)] = find(flow.to);
+    for (const Flow& flow : tree_flows(CollectiveKind::AllReduce, spread.rings, spread.node_of))
+      root[find(flow.from)] = find(flow.to);
     for (std::uint32_t i = 0; i < nodes; ++i) CHECK(find(i) == find(0));
   }
 }

@@ -42,19 +42,23 @@ TEST_SUITE("scenario: given schedule") {
   }
 
   TEST_CASE("keys that a schedule is made from are refused beside one") {
-    for (const std::string key : {"model: toy", "parallel: {dp: 2}", "batch: {global: 2}", "pipeline: {stages: 2}"}) {
+    for (const std::string key :
+         {"model: toy", "parallel: {dp: 2}", "batch: {global: 2}", "pipeline: {stages: 2}"}) {
       CAPTURE(key);
       const std::string message = refusal(Good + key + "\n");
-      CHECK(message.find("s.yaml:5:1: error: \"" + key.substr(0, key.find(':')) + "\" is what a schedule is made from") !=
-            std::string::npos);
+      CHECK(message.find("s.yaml:5:1: error: \"" + key.substr(0, key.find(':')) +
+                         "\" is what a schedule is made from") != std::string::npos);
     }
   }
 
   TEST_CASE("more ranks than accelerators, a broken schedule and a missing file are told with their place") {
-    const std::string many = refusal("version: 1\nschedule: two.schedule\ntopology: {base: small-tree, accelerators: 16}\n",
-                                     "syncline-schedule 1\nname \"n\"\nmesh dense axes=dp:32\nrole 0 \"all\" ranks=0-31\nend\n");
-    CHECK(many.find("s.yaml:2:11: error: \"schedule\" is of 32 ranks, more than the 16 accelerators") != std::string::npos);
+    const std::string many =
+        refusal("version: 1\nschedule: two.schedule\ntopology: {base: small-tree, accelerators: 16}\n",
+                "syncline-schedule 1\nname \"n\"\nmesh dense axes=dp:32\nrole 0 \"all\" ranks=0-31\nend\n");
+    CHECK(many.find("s.yaml:2:11: error: \"schedule\" is of 32 ranks, more than the 16 accelerators") !=
+          std::string::npos);
     CHECK(refusal(Good, "syncline-schedule 1\nnonsense\n").find("two.schedule:2:") != std::string::npos);
-    CHECK(refusal("version: 1\nschedule: absent.schedule\ntopology: small-tree\n").find("absent.schedule") != std::string::npos);
+    CHECK(refusal("version: 1\nschedule: absent.schedule\ntopology: small-tree\n").find("absent.schedule") !=
+          std::string::npos);
   }
 }

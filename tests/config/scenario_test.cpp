@@ -190,8 +190,9 @@ TEST_SUITE("scenario: show") {
         {{"sharding.kind", "ddp"}},
         {{"sharding", "{kind: ddp, overlap-reduction: false}"},
          {"parallel", "{tp: 2, pp: 2}"},
-         {"pipeline", "{schedule: interleaved-1f1b, chunks: 2, group-size: 4, transfers: blocking, "
-                      "scatter-gather: true, split: [1, 0, 2, 1]}"}},
+         {"pipeline",
+          "{schedule: interleaved-1f1b, chunks: 2, group-size: 4, transfers: blocking, "
+          "scatter-gather: true, split: [1, 0, 2, 1]}"}},
         {{"sharding.kind", "ddp"},
          {"parallel.pp", "2"},
          {"pipeline", "{schedule: zb-v, memory-limit: 1.5p, split: balanced, transfers: eager}"}},
@@ -272,7 +273,8 @@ TEST_SUITE("scenario: overrides") {
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "
-         "\"oversubscription\"? (known: kind, levels, radix, oversubscription, rail-optimised, rail-only, routing, seed, link)"},
+         "\"oversubscription\"? (known: kind, levels, radix, oversubscription, rail-optimised, rail-only, "
+         "routing, seed, link)"},
         {"no value",
          {"batch.global", ""},
          "--set batch.global=: error: \"batch.global\": expected a whole number, found nothing"},

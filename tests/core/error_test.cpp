@@ -24,7 +24,8 @@ TEST_SUITE("errors") {
         {"no source line", {{"f", 12, 3, ""}, "m"}, "f:12:3: error: m"},
         {"only a file", {{"f", 0, 0, ""}, "m"}, "f: error: m"},
         {"a flag", {{}, "--ranks is 0"}, "error: --ranks is 0"},
-        {"names that would steer the terminal", {{"a\x1b[31m", 0, 0, ""}, "\"b\x07\" is unknown"},
+        {"names that would steer the terminal",
+         {{"a\x1b[31m", 0, 0, ""}, "\"b\x07\" is unknown"},
          "a\\x1b[31m: error: \"b\\x07\" is unknown"},
         // Columns count bytes; an umlaut has two, the multiplication sign two, the rocket four.
         {"characters of several bytes before the caret",

@@ -1,3 +1,5 @@
+#include "sim/cost/network_cost.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "sim/config/price_list.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/error.hpp"
-#include "sim/cost/network_cost.hpp"
 
 namespace syncline {
 using namespace literals;
@@ -55,7 +56,9 @@ TopologySpec torus(std::vector<int> shape) {
   return spec;
 }
 
-NetworkCost cost_of(const TopologySpec& spec, const PriceList& prices) { return network_cost(build_topology(spec), prices); }
+NetworkCost cost_of(const TopologySpec& spec, const PriceList& prices) {
+  return network_cost(build_topology(spec), prices);
+}
 
 }  // namespace
 
@@ -189,7 +192,8 @@ TEST_CASE("a tapered tree never costs more than a full one, and rail-only no mor
 TEST_CASE("the price list names the source of every part") {
   const PriceList prices = load_price_list("network");
   CHECK_FALSE(prices.source.empty());
-  for (const std::vector<PricedPart>* parts : {&prices.nics, &prices.switches, &prices.transceivers, &prices.copper}) {
+  for (const std::vector<PricedPart>* parts :
+       {&prices.nics, &prices.switches, &prices.transceivers, &prices.copper}) {
     CHECK_FALSE(parts->empty());
     for (const PricedPart& part : *parts) {
       CAPTURE(part.source);

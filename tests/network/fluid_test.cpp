@@ -1,3 +1,5 @@
+#include "sim/network/fluid.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "sim/core/random.hpp"
-#include "sim/network/fluid.hpp"
 #include "tests/support/ends.hpp"
 
 namespace syncline {
@@ -82,7 +83,8 @@ TEST_CASE("a coefficient multiplies the load on a link, and the fair share is of
   CHECK(network.carried()[0].si() == doctest::Approx(120));  // 2·40 + 40
 }
 
-TEST_CASE("who may have no more leaves the rest to the others, and a bound above the share holds nobody back") {
+TEST_CASE(
+    "who may have no more leaves the rest to the others, and a bound above the share holds nobody back") {
   // Links of 12 and 100 B/s. a over both, at most 3 B/s of progress; b over the first with coefficient 2: (12 − 3) / 2 = 4.5;
   // c over the second, bound at 200: 100 − 3 = 97.
   const std::vector<BytesPerSecond> links{BytesPerSecond(12), BytesPerSecond(100)};
@@ -100,7 +102,8 @@ TEST_CASE("bounds that fill a link exactly let all of them have theirs") {
   const std::vector<BytesPerSecond> links{BytesPerSecond(10)};
   PlainNetwork network(links);
   Ends ends(network);
-  for (unsigned i = 0; i < 10; ++i) network.transfer(over({0}), Bytes(1.0 + i), Seconds(0), i, BytesPerSecond(1));
+  for (unsigned i = 0; i < 10; ++i)
+    network.transfer(over({0}), Bytes(1.0 + i), Seconds(0), i, BytesPerSecond(1));
   network.run(ends);
   for (unsigned i = 0; i < 10; ++i) CHECK(ends.at[i] == doctest::Approx(1.0 + i).epsilon(1e-12));
 }
@@ -130,7 +133,8 @@ TEST_CASE("nothing to move takes the latency alone") {
 }
 
 // Rates by the definition: raise all together, stop those on a full link. Quadratic, and obviously right.
-std::vector<double> reference_rates(const std::vector<double>& capacity, const std::vector<std::vector<LinkUse>>& flows) {
+std::vector<double> reference_rates(const std::vector<double>& capacity,
+                                    const std::vector<std::vector<LinkUse>>& flows) {
   std::vector<double> rate(flows.size(), 0), left = capacity;
   std::vector<bool> fixed(flows.size(), false);
   for (;;) {
@@ -165,7 +169,8 @@ TEST_CASE("rates agree with the definition of max-min fairness on random network
     for (int f = 0; f < 30; ++f) {
       std::vector<LinkUse> uses;
       for (unsigned l = 0; l < 12; ++l)
-        if (random.below(4) == 0) uses.push_back({LinkId(l), random.below(2) == 0 ? 1.0 : 0.25 + random.uniform()});
+        if (random.below(4) == 0)
+          uses.push_back({LinkId(l), random.below(2) == 0 ? 1.0 : 0.25 + random.uniform()});
       if (uses.empty()) uses.push_back({LinkId(random.below(12)), 1.0});
       flows.push_back(uses);
     }

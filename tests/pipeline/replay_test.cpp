@@ -7,7 +7,9 @@ using namespace syncline::pipeline;
 
 namespace {
 
-constexpr Seconds s(double value) { return Seconds(value); }
+constexpr Seconds s(double value) {
+  return Seconds(value);
+}
 
 Costs costs(int stages, double forward, double input, double weight, double hop = 0) {
   return uniform_costs(stages, {s(forward), s(input), s(weight)}, s(hop));
@@ -22,8 +24,8 @@ TEST_SUITE("pipeline replay") {
     //   rank 1  . 0 0 0 1 1 1 2 2 2 3 3 3         F0 B0 F1 B1 ...
     const Order order = parse_order("0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3\n1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3\n", "");
     const Replay result = replay(order, costs(2, 1, 1, 1));
-    CHECK(result.makespan == s(15));       // (m + p − 1)(F + B) = 5 · 3
-    CHECK(result.max_rank_span == s(15));  // of rank 0
+    CHECK(result.makespan == s(15));                        // (m + p − 1)(F + B) = 5 · 3
+    CHECK(result.max_rank_span == s(15));                   // of rank 0
     CHECK(result.bubble_fraction == doctest::Approx(0.2));  // 1 − 2 · 12 / (2 · 15)
     CHECK(result.ranks[0].busy == s(12));
     CHECK(result.ranks[0].internal_idle == s(3));
@@ -37,7 +39,8 @@ TEST_SUITE("pipeline replay") {
   }
 
   TEST_CASE("a split backward hands its gradient on before the weights' half") {
-    const Order split = parse_order("0F0 0I0 0W0\n1F0 1I0 1W0", ""), whole = parse_order("0F0 0B0\n1F0 1B0", "");
+    const Order split = parse_order("0F0 0I0 0W0\n1F0 1I0 1W0", ""),
+                whole = parse_order("0F0 0B0\n1F0 1B0", "");
     CHECK(replay(split, costs(2, 10, 12, 7)).makespan == s(10 + 10 + 12 + 12 + 7));
     CHECK(replay(whole, costs(2, 10, 12, 7)).makespan == s(10 + 10 + 19 + 19));
     CHECK(replay(split, costs(2, 10, 12, 7)).ranks[0].peak_activations_free_at_input == 1);

@@ -59,18 +59,10 @@ double most_held(const Order& order, const ActivationMemory& memory) {
     double held = 0;
     for (const Block& block : rank) {
       switch (block.first.kind) {
-        case ActionKind::Forward:
-          held += memory.forward;
-          break;
-        case ActionKind::BackwardInput:
-          held += memory.backward_input;
-          break;
-        case ActionKind::BackwardWeight:
-          held += memory.backward_weight;
-          break;
-        case ActionKind::Backward:
-          held += memory.backward_input + memory.backward_weight;
-          break;
+        case ActionKind::Forward: held += memory.forward; break;
+        case ActionKind::BackwardInput: held += memory.backward_input; break;
+        case ActionKind::BackwardWeight: held += memory.backward_weight; break;
+        case ActionKind::Backward: held += memory.backward_input + memory.backward_weight; break;
       }
       most = std::max(most, held);
     }

@@ -153,8 +153,9 @@ TEST_CASE("at the moment at which one op ends and the next begins a fault is of 
   ScheduleBuilder compute(1);
   compute.compute(0, "compute", {10_ms});
   compute.compute(0, "compute", {2_ms});
-  CHECK(length(run(compute.schedule, with(star(1, 1_GBps, 0_us), {slow("node0.gpu0", 1.5, Seconds(10e-3))}))) ==
-        seconds(10e-3 + 3e-3));
+  CHECK(
+      length(run(compute.schedule, with(star(1, 1_GBps, 0_us), {slow("node0.gpu0", 1.5, Seconds(10e-3))}))) ==
+      seconds(10e-3 + 3e-3));
 
   ScheduleBuilder sends(2, 2);
   sends.one_role_a_rank();
@@ -338,7 +339,8 @@ TEST_CASE("a link that is narrow from the start is not hidden by folding, whoeve
   ScheduleBuilder b(8);
   b.schedule.meshes.emplace_back("pairs", std::vector<MeshAxis>{{"tp", 2}, {"replica", 4}});
   b.schedule.families.push_back(GroupFamily::along("tp", b.schedule.meshes.back(), {"tp"}));
-  const OpIndex pair = b.op(0, Collective{CollectiveKind::AllGather, FamilyId(1), Algorithm::Ring, 2_MB}, "tp");
+  const OpIndex pair =
+      b.op(0, Collective{CollectiveKind::AllGather, FamilyId(1), Algorithm::Ring, 2_MB}, "tp");
   b.collective(0, "dp", CollectiveKind::AllGather, 8_MB, {pair}, Algorithm::Ring);
   const Cluster whole = star(8, 1_GBps, 0_us);
   const Cluster broken = with(whole, {narrow(Fault::Part::Link, "node5.gpu0 -> fabric", 0.25)});

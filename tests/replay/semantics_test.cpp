@@ -27,7 +27,9 @@ std::vector<Span> spans_of(const RunResult& result, unsigned rank) {
   return spans;
 }
 
-doctest::Approx seconds(double value) { return doctest::Approx(value).epsilon(1e-9); }
+doctest::Approx seconds(double value) {
+  return doctest::Approx(value).epsilon(1e-9);
+}
 
 TEST_CASE("a stream is first in, first out, and streams run side by side") {
   ScheduleBuilder b(1);
@@ -141,7 +143,8 @@ TEST_CASE("a send and its receive meet: neither moves data before the other is t
   CHECK(receive.end.si() == seconds(6.02e-3));
 }
 
-TEST_CASE("waiting for the sender and moving the data are told apart") {  // a receive of 12 ms: 11 waiting, 1 moving
+TEST_CASE(
+    "waiting for the sender and moving the data are told apart") {  // a receive of 12 ms: 11 waiting, 1 moving
   ScheduleBuilder b(2, 2);
   b.one_role_a_rank();
   const OpIndex before = b.compute(0, "compute", {11_ms});
@@ -232,9 +235,9 @@ TEST_CASE("memory is taken at the start of an op and given back at its end; the 
   using enum MemoryCategory;
   ScheduleBuilder b(1);
   b.schedule.roles[0].resident = {{Parameters, 10_GB}};
-  b.compute(0, "a", {1_ms}, {}, {{Activations, 4_GB}});                         // 14
-  b.compute(0, "a", {1_ms}, {}, {{Gradients, 5_GB}, {Activations, -4_GB}});     // 19 at its start, 15 after
-  b.compute(0, "a", {1_ms}, {}, {{CommunicationBuffers, 3_GB}});                // 18
+  b.compute(0, "a", {1_ms}, {}, {{Activations, 4_GB}});                      // 14
+  b.compute(0, "a", {1_ms}, {}, {{Gradients, 5_GB}, {Activations, -4_GB}});  // 19 at its start, 15 after
+  b.compute(0, "a", {1_ms}, {}, {{CommunicationBuffers, 3_GB}});             // 18
   Device device = ideal_device();
   device.memory = 16_GB;
   const RankMemory memory = run(b.schedule, star(1, 1_GBps, 0_us, device)).memory[0];
@@ -266,7 +269,8 @@ TEST_CASE("more ranks than places are refused") {
   b.compute(0, "a", {1_ms});
   const Cluster small = star(2, 1_GBps, 0_us);
   PlainNetwork network(link_capacities(small.topology));
-  CHECK_THROWS_AS(static_cast<void>(replay(b.schedule, small, Detail::Aggregate, network)), std::invalid_argument);
+  CHECK_THROWS_AS(static_cast<void>(replay(b.schedule, small, Detail::Aggregate, network)),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a schedule that comes to a halt is reported, not answered") {
@@ -286,7 +290,8 @@ TEST_CASE("within a stream no two ops overlap, and no op starts before what it w
   ScheduleBuilder b(8);
   std::vector<OpIndex> previous;
   for (int i = 0; i < 20; ++i) {
-    const OpIndex gather = b.collective(0, "gather", CollectiveKind::AllGather, Bytes(1e5 * (1 + i % 3)), previous);
+    const OpIndex gather =
+        b.collective(0, "gather", CollectiveKind::AllGather, Bytes(1e5 * (1 + i % 3)), previous);
     const OpIndex work = b.compute(0, "compute", {Seconds(1e-4 * (1 + i % 5)), 20_us}, {gather});
     b.collective(0, "reduce", CollectiveKind::ReduceScatter, Bytes(2e5), {work});
     previous = i % 2 == 0 ? std::vector<OpIndex>{} : std::vector<OpIndex>{work};

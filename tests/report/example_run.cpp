@@ -28,7 +28,8 @@ Topology two_nodes() {
     const std::string name = "node" + std::to_string(node);
     const VertexId inside = topology.add_vertex(VertexKind::Switch, name + ".switch", node);
     for (int i = 0; i < 2; ++i) {
-      const VertexId gpu = topology.add_vertex(VertexKind::Accelerator, name + ".gpu" + std::to_string(i), node);
+      const VertexId gpu =
+          topology.add_vertex(VertexKind::Accelerator, name + ".gpu" + std::to_string(i), node);
       const VertexId nic = topology.add_vertex(VertexKind::Nic, name + ".nic" + std::to_string(i), node);
       topology.add_cable(gpu, inside, link(100_GBps), LinkKind::ScaleUp);
       topology.add_cable(gpu, nic, link(50_GBps), LinkKind::HostBus);
@@ -76,7 +77,8 @@ Schedule bare_schedule() {
   schedule.name = "example";
   schedule.streams = {"compute", "gather", "reduce"};
   schedule.meshes.emplace_back("dense", std::vector<MeshAxis>{{"dp", Ranks}});
-  schedule.roles.push_back({"all", {}, {{MemoryCategory::Parameters, 1_GB}, {MemoryCategory::Optimizer, 2_GB}}});
+  schedule.roles.push_back(
+      {"all", {}, {{MemoryCategory::Parameters, 1_GB}, {MemoryCategory::Optimizer, 2_GB}}});
   schedule.role_of.assign(Ranks, RoleId(0));
   schedule.job = {4000, 120_TFLOP, 140_TFLOP, Precision::Bf16};
   return schedule;
@@ -117,7 +119,8 @@ void finish(ExampleRun& run, double step_ms) {
   run.result.memory.assign(Ranks, memory);
 }
 
-ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> groups, std::size_t nodes, Bytes between_nodes) {
+ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> groups, std::size_t nodes,
+                           Bytes between_nodes) {
   ExampleRun run = bare_run();
   Schedule& schedule = run.schedule;
   const std::size_t members = groups.front().size();
@@ -130,11 +133,14 @@ ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> 
   };
   add_op(schedule, collective(CollectiveKind::AllGather), "gather", tag(Phase::Forward, 0));
   add_op(schedule, Compute{add_work(schedule, "layer-forward", 10_TFLOP)}, "compute", tag(Phase::Forward, 0));
-  add_op(schedule, Compute{add_work(schedule, "layer-backward", 20_TFLOP)}, "compute", tag(Phase::Backward, 0));
+  add_op(schedule, Compute{add_work(schedule, "layer-backward", 20_TFLOP)}, "compute",
+         tag(Phase::Backward, 0));
   add_op(schedule, collective(CollectiveKind::ReduceScatter), "reduce", tag(Phase::Backward, 0));
   add_op(schedule, Compute{add_work(schedule, "optimizer", 0_TFLOP)}, "compute", tag(Phase::Optimizer));
   for (std::size_t rank = 0; rank < Ranks; ++rank)
-    add_spans(run, rank, {{rank == 0 ? 0.0 : 10.0, 10, 40}, {40, 40, 240}, {240, 240, 640}, {620, 620, 660}, {660, 660, 700}});
+    add_spans(
+        run, rank,
+        {{rank == 0 ? 0.0 : 10.0, 10, 40}, {40, 40, 240}, {240, 240, 640}, {620, 620, 660}, {660, 660, 700}});
   finish(run, 700);
 
   // A ring: each rank passes (n − 1)/n of 1 GB to the next, in both collectives.
@@ -149,8 +155,9 @@ ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> 
   for (std::size_t id = 0; id < carried.size(); ++id)
     if (carried[id] > 0_B) run.result.links.push_back({LinkId(id), carried[id]});
   for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
-    run.result.collectives.push_back({kind, family, 1_GB, members, Algorithm::Ring, 1, groups.size(), between_nodes,
-                                      between_nodes * static_cast<double>(groups.size()), nodes});
+    run.result.collectives.push_back({kind, family, 1_GB, members, Algorithm::Ring, 1, groups.size(),
+                                      between_nodes, between_nodes * static_cast<double>(groups.size()),
+                                      nodes});
   run.result.bytes_sent = 2 * 1_GB * static_cast<double>((members - 1) * groups.size());
   return run;
 }
@@ -159,7 +166,8 @@ ExampleRun run_with_groups(const char* family, std::vector<std::vector<RankId>> 
 
 ExampleRun example_run() {
   ExampleRun run = run_with_groups("dp", {{RankId(0), RankId(1), RankId(2), RankId(3)}}, 2, 1.5_GB);
-  run.context.published = {{"tokens-per-s-per-accelerator", 1500, 4, "by hand, table 1"}, {"mfu", 0.4, 8, "by hand, table 2"}};
+  run.context.published = {{"tokens-per-s-per-accelerator", 1500, 4, "by hand, table 1"},
+                           {"mfu", 0.4, 8, "by hand, table 2"}};
   run.context.expect = {{"step-time", 0.7, 0.01, {}, {}}, {"bubble-fraction", {}, {}, {}, 0.05}};
   return run;
 }
@@ -170,8 +178,10 @@ ExampleRun run_inside_nodes() {
 
 ExampleRun run_without_communication() {
   ExampleRun run = bare_run();
-  add_op(run.schedule, Compute{add_work(run.schedule, "layer-forward", 10_TFLOP)}, "compute", tag(Phase::Forward, 0));
-  add_op(run.schedule, Compute{add_work(run.schedule, "layer-backward", 20_TFLOP)}, "compute", tag(Phase::Backward, 0));
+  add_op(run.schedule, Compute{add_work(run.schedule, "layer-forward", 10_TFLOP)}, "compute",
+         tag(Phase::Forward, 0));
+  add_op(run.schedule, Compute{add_work(run.schedule, "layer-backward", 20_TFLOP)}, "compute",
+         tag(Phase::Backward, 0));
   for (std::size_t rank = 0; rank < Ranks; ++rank) add_spans(run, rank, {{0, 0, 200}, {200, 200, 600}});
   finish(run, 600);
   return run;

@@ -1,10 +1,10 @@
+#include "sim/report/gantt.hpp"
+
 #include <doctest/doctest.h>
 
+#include <sstream>
 #include <stdexcept>
 
-#include <sstream>
-
-#include "sim/report/gantt.hpp"
 #include "sim/report/text.hpp"
 #include "tests/timeline/example.hpp"
 
@@ -17,7 +17,8 @@ namespace {
 Timeline small_step() {
   TimelineExample example(2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    example.collective(rank, "all-gather", 0, rank == 0 ? 2 : 0, 4, Bytes(1e6), "gather", tag(Phase::Other, 0));
+    example.collective(rank, "all-gather", 0, rank == 0 ? 2 : 0, 4, Bytes(1e6), "gather",
+                       tag(Phase::Other, 0));
     example.compute(rank, 4, 10, tag(Phase::Forward, 0));
     example.compute(rank, 10, 22, tag(Phase::Backward, 0));
     example.collective(rank, "reduce-scatter", 22, 22, 26, Bytes(1e6), "gather", tag(Phase::Other, 0));
@@ -67,8 +68,10 @@ TEST_CASE("a step of two ranks is drawn to scale") {
 TEST_CASE("the axis is the whole step, the host's and other ranks' part included, and keeps its unit") {
   TimelineExample example(2);
   example.host(0, 0, 10);
-  example.add(0, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10, 10, 20);
-  example.add(1, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10, 10, 30);
+  example.add(0, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10,
+              10, 20);
+  example.add(1, {.kind = SpanKind::Compute, .stream = example.stream("s"), .tag = tag(Phase::Forward)}, 10,
+              10, 30);
   // 42 columns less 11 of labels and a blank: 30 cells of 1 ms each.
   CHECK(gantt(example, {.columns = 42, .most_ranks = 1}) ==
         "rank 0 s    ··········██████████··········\n"
@@ -84,7 +87,8 @@ TEST_CASE("the axis is the whole step, the host's and other ranks' part included
 
 TEST_CASE("rows are as wide as asked, whatever the labels are") {
   for (const int columns : {40, 63, 100, 177}) {
-    for (const std::string& stream : {std::string("compute"), std::string("Überlagerung→αβγ"), std::string(300, 'x')}) {
+    for (const std::string& stream :
+         {std::string("compute"), std::string("Überlagerung→αβγ"), std::string(300, 'x')}) {
       for (const bool colour : {false, true}) {
         CAPTURE(columns);
         CAPTURE(stream);
@@ -102,7 +106,8 @@ TEST_CASE("rows are as wide as asked, whatever the labels are") {
 }
 
 TEST_CASE("colour is added only when asked and changes nothing else") {
-  const std::string plain = gantt(small_step(), {.columns = 80}), coloured = gantt(small_step(), {.columns = 80, .colour = true});
+  const std::string plain = gantt(small_step(), {.columns = 80}),
+                    coloured = gantt(small_step(), {.columns = 80, .colour = true});
   CHECK(plain.find('\x1b') == std::string::npos);
   CHECK(coloured.find("\x1b[34m█") != std::string::npos);
   CHECK(without_colour(coloured) == plain);
@@ -138,7 +143,8 @@ TEST_CASE("the axis has round times, a unit, and room between its labels") {
   // 46 columns less 14 of the label and a blank: 31 cells.
   const Row rows[] = {
       {31, "               ┬─────────┬─────────┬─────────┬\n", "     time [ms] 0         10        20\n"},
-      {0.5, "               ┬───────────┬───────────┬──────\n", "     time [µs] 0           200         400\n"},
+      {0.5, "               ┬───────────┬───────────┬──────\n",
+       "     time [µs] 0           200         400\n"},
       {4000, "               ┬──────────────┬───────────────\n", "      time [s] 0              2\n"},
   };
   for (const Row& row : rows) {
@@ -165,7 +171,8 @@ TEST_CASE("text is clipped by characters, not bytes") {
     std::size_t columns;
     const char* expected;
   };
-  const Row rows[] = {{"plain", 5, "plain"}, {"plain", 4, "pla…"}, {"αβγδ", 4, "αβγδ"}, {"αβγδ", 3, "αβ…"}, {"αβ", 1, "…"}, {"αβ", 0, ""}};
+  const Row rows[] = {{"plain", 5, "plain"}, {"plain", 4, "pla…"}, {"αβγδ", 4, "αβγδ"},
+                      {"αβγδ", 3, "αβ…"},    {"αβ", 1, "…"},       {"αβ", 0, ""}};
   for (const Row& row : rows) CHECK(clipped(row.text, row.columns) == row.expected);
   CHECK(left("αβ", 4) == "αβ  ");
   CHECK(right("αβ", 4) == "  αβ");

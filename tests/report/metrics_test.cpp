@@ -1,19 +1,22 @@
+#include "sim/report/metrics.hpp"
+
 #include <doctest/doctest.h>
 
 #include <stdexcept>
 
-#include "sim/report/metrics.hpp"
 #include "tests/timeline/example.hpp"
 
 using namespace syncline;
-using syncline::test::TimelineExample;
 using doctest::Approx;
+using syncline::test::TimelineExample;
 
 namespace {
 
 constexpr FlopPerSecond UnknownPeak;
 
-double ms(Seconds time) { return time.si() * 1e3; }
+double ms(Seconds time) {
+  return time.si() * 1e3;
+}
 
 struct Times {
   double compute, communication, exposed, waiting, span, idle;  // ms
@@ -40,29 +43,44 @@ TEST_CASE("times of one rank are unions of intervals") {
   };
   const Row rows[] = {
       {"compute alone", TimelineExample().compute(0, 0, 5).compute(0, 5, 10), {10, 0, 0, 0, 10, 0}},
-      {"a hole between two computes", TimelineExample().compute(0, 0, 4).compute(0, 6, 10), {8, 0, 0, 0, 10, 2}},
+      {"a hole between two computes",
+       TimelineExample().compute(0, 0, 4).compute(0, 6, 10),
+       {8, 0, 0, 0, 10, 2}},
       {"communication alone", TimelineExample().collective(0, "all-gather", 1, 2, 5), {0, 4, 4, 1, 4, 0}},
       // [0,5] and [6,9] computing, [3,7] communicating: the second between 5 and 6 is exposed
-      {"communication across a hole", TimelineExample().compute(0, 0, 5).compute(0, 6, 9).collective(0, "all-gather", 3, 3, 7),
+      {"communication across a hole",
+       TimelineExample().compute(0, 0, 5).compute(0, 6, 9).collective(0, "all-gather", 3, 3, 7),
        {8, 4, 1, 0, 9, 0}},
       // [2,8] and [4,6] cover 6 ms, not 8; compute [0,5] hides 3 of them
       {"nested communication counts once",
-       TimelineExample().compute(0, 0, 5).collective(0, "all-gather", 2, 2, 8).collective(0, "reduce-scatter", 4, 4, 6),
+       TimelineExample()
+           .compute(0, 0, 5)
+           .collective(0, "all-gather", 2, 2, 8)
+           .collective(0, "reduce-scatter", 4, 4, 6),
        {5, 6, 3, 0, 8, 0}},
       // [1,4] and [3,6] cover [1,6]; compute [0,2] hides [1,2]
       {"overlapping communication counts once",
-       TimelineExample().compute(0, 0, 2).collective(0, "all-gather", 1, 1, 4).collective(0, "reduce-scatter", 3, 3, 6),
+       TimelineExample()
+           .compute(0, 0, 2)
+           .collective(0, "all-gather", 1, 1, 4)
+           .collective(0, "reduce-scatter", 3, 3, 6),
        {2, 5, 4, 0, 6, 0}},
       // one waits on [0,6], the other moves on [2,5]: nothing moves on [0,2] and [5,6]
       {"waiting is the time in which no kernel moves data",
        TimelineExample().collective(0, "all-gather", 0, 6, 7).collective(0, "reduce-scatter", 1, 2, 5),
        {0, 7, 7, 3, 7, 0}},
       {"spans out of order of time",
-       TimelineExample().collective(0, "all-gather", 6, 6, 8).collective(0, "all-gather", 0, 0, 3).compute(0, 2, 7),
+       TimelineExample()
+           .collective(0, "all-gather", 6, 6, 8)
+           .collective(0, "all-gather", 0, 0, 3)
+           .compute(0, 2, 7),
        {5, 5, 3, 0, 8, 0}},
-      {"a span of no length", TimelineExample().compute(0, 0, 2).compute(0, 3, 3).collective(0, "all-gather", 1, 1, 1),
+      {"a span of no length",
+       TimelineExample().compute(0, 0, 2).compute(0, 3, 3).collective(0, "all-gather", 1, 1, 1),
        {2, 0, 0, 0, 3, 1}},
-      {"the host's work counts in the span only", TimelineExample().host(0, 0, 3).compute(0, 3, 5), {2, 0, 0, 0, 5, 3}},
+      {"the host's work counts in the span only",
+       TimelineExample().host(0, 0, 3).compute(0, 3, 5),
+       {2, 0, 0, 0, 5, 3}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -79,12 +97,15 @@ TEST_CASE("FSDP's prefetch shows up as hidden communication") {
   TimelineExample serial, prefetched;
   for (int layer = 0; layer < 4; ++layer) {
     // one after the other: 4 · (3 + 5) = 32 ms, all 4 · 3 = 12 ms exposed
-    serial.collective(0, "all-gather", 8 * layer, 8 * layer, 8 * layer + 3).compute(0, 8 * layer + 3, 8 * layer + 8);
+    serial.collective(0, "all-gather", 8 * layer, 8 * layer, 8 * layer + 3)
+        .compute(0, 8 * layer + 3, 8 * layer + 8);
     // each gather during the compute before: 3 + 4 · 5 = 23 ms, the first 3 ms exposed
     const double gather = layer == 0 ? 0 : 3 + 5 * (layer - 1);
-    prefetched.collective(0, "all-gather", gather, gather, gather + 3).compute(0, 3 + 5 * layer, 8 + 5 * layer);
+    prefetched.collective(0, "all-gather", gather, gather, gather + 3)
+        .compute(0, 3 + 5 * layer, 8 + 5 * layer);
   }
-  const Metrics without = compute_metrics(serial, {}, UnknownPeak), with = compute_metrics(prefetched, {}, UnknownPeak);
+  const Metrics without = compute_metrics(serial, {}, UnknownPeak),
+                with = compute_metrics(prefetched, {}, UnknownPeak);
   CHECK(ms(without.step_time) == Approx(32));
   CHECK(ms(without.mean.exposed) == Approx(12));
   CHECK(without.overlap_share == Approx(0));
@@ -119,7 +140,8 @@ TEST_CASE("ranks are averaged and the outstanding ones named") {
 TEST_CASE("traffic is told apart by op, group and size") {
   TimelineExample example;
   example.collective(0, "all-gather", 0, 0, 1, Bytes(1e6)).collective(0, "all-gather", 1, 1, 4, Bytes(2e6));
-  example.collective(0, "reduce-scatter", 4, 4, 5, Bytes(1e6)).collective(0, "all-gather", 5, 5, 8, Bytes(1e6));
+  example.collective(0, "reduce-scatter", 4, 4, 5, Bytes(1e6))
+      .collective(0, "all-gather", 5, 5, 8, Bytes(1e6));
   const Metrics metrics = compute_metrics(example, {}, UnknownPeak);
   REQUIRE(metrics.traffic.size() == 3);
   CHECK(metrics.traffic[0].kernels == 2);

@@ -1,12 +1,12 @@
+#include "sim/report/summary.hpp"
+
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
-
 #include <set>
 #include <sstream>
 #include <stdexcept>
 
-#include "sim/report/summary.hpp"
 #include "sim/report/text.hpp"
 #include "tests/report/example_run.hpp"
 #include "tests/report/golden.hpp"
@@ -18,7 +18,9 @@ using doctest::Approx;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 void check_width(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
@@ -50,8 +52,8 @@ TEST_CASE("every figure of a small run is the one on paper") {
       {"model-flop-per-s-per-accelerator", 30e12 / 0.7},
       {"mfu", 120e12 / (0.7 * 4 * 100e12)},
       {"hfu", 140e12 / (0.7 * 4 * 100e12)},
-      {"compute-time", 0.640},                             // 200 + 400 + 40 ms
-      {"communication-time", (0.080 + 3 * 0.070) / 4},     // 40 + 40 on rank 0, 30 + 40 elsewhere
+      {"compute-time", 0.640},                          // 200 + 400 + 40 ms
+      {"communication-time", (0.080 + 3 * 0.070) / 4},  // 40 + 40 on rank 0, 30 + 40 elsewhere
       {"waiting-time", 0.010 / 4},
       {"exposed-communication", (0.060 + 3 * 0.050) / 4},  // 20 of the scatter are under backward
       {"exposed-communication-max", 0.060},
@@ -68,8 +70,9 @@ TEST_CASE("every figure of a small run is the one on paper") {
     tested.insert(row.metric);
   }
   // This run has no pipeline, and nobody knows what its parts draw and cost.
-  for (const char* not_here : {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations",
-                               "accelerator-energy", "energy", "energy-per-token", "network-cost", "network-power"}) {
+  for (const char* not_here :
+       {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations",
+        "accelerator-energy", "energy", "energy-per-token", "network-cost", "network-power"}) {
     CHECK_FALSE(metric_value(run, not_here).has_value());
     tested.insert(not_here);
   }
@@ -87,13 +90,15 @@ TEST_CASE("the energy of a step is the power of accelerators and network times i
   const RunSummary alone = example.summary();
   CHECK(metric_value(alone, "accelerator-energy") == Approx(4 * 500 * 0.7));  // four ranks
   CHECK_FALSE(metric_value(alone, "energy").has_value());
-  CHECK(contains(summary_table(alone), "1.4 kJ a step, at most, without the network, whose power is unknown"));
+  CHECK(
+      contains(summary_table(alone), "1.4 kJ a step, at most, without the network, whose power is unknown"));
 
   example.context.network_power = 300_W;
   example.context.network_usd = 2.5e6;
   const RunSummary whole = example.summary();
   CHECK(metric_value(whole, "energy") == Approx((4 * 500 + 300) * 0.7));
-  CHECK(metric_value(whole, "energy-per-token") == Approx((4 * 500 + 300) * 0.7 / 4000));  // 4000 tokens a step
+  CHECK(metric_value(whole, "energy-per-token") ==
+        Approx((4 * 500 + 300) * 0.7 / 4000));  // 4000 tokens a step
   CHECK(metric_value(whole, "network-cost") == Approx(2.5e6));
   CHECK(metric_text("network-cost", 2.5e6) == "2.5 million USD");
   CHECK(metric_text("network-cost", 37299) == "37299 USD");
@@ -138,8 +143,10 @@ TEST_CASE("collectives have the bandwidths of nccl-tests") {
     CollectiveKind kind;
     double expected;
   };
-  const Row rows[] = {{CollectiveKind::AllReduce, 1.75}, {CollectiveKind::AllGather, 0.875},
-                      {CollectiveKind::ReduceScatter, 0.875}, {CollectiveKind::AllToAll, 0.875},
+  const Row rows[] = {{CollectiveKind::AllReduce, 1.75},
+                      {CollectiveKind::AllGather, 0.875},
+                      {CollectiveKind::ReduceScatter, 0.875},
+                      {CollectiveKind::AllToAll, 0.875},
                       {CollectiveKind::Broadcast, 1}};
   for (const Row& row : rows) CHECK(bus_factor(row.kind, 8) == Approx(row.expected));
 }
@@ -162,7 +169,8 @@ TEST_CASE("what stays inside the nodes is said") {
 
 TEST_CASE("groups are listed with their members even when nothing uses them") {
   ExampleRun run = run_inside_nodes();
-  run.schedule.families.push_back(GroupFamily::listed("dp", 4, {{RankId(0), RankId(2)}, {RankId(1), RankId(3)}}));
+  run.schedule.families.push_back(
+      GroupFamily::listed("dp", 4, {{RankId(0), RankId(2)}, {RankId(1), RankId(3)}}));
   const RunSummary summary = run.summary();
   REQUIRE(summary.groups.size() == 2);
   CHECK(summary.groups[1].members == "0,2");
@@ -208,7 +216,8 @@ TEST_CASE("expectations hold or fail") {
     Expectation expected;
     bool holds;
   };
-  const Row rows[] = {  // of a step of 0.7 s
+  const Row rows[] = {
+      // of a step of 0.7 s
       {"just within", {"step-time", 0.71, 0.0100001, {}, {}}, true},
       {"just outside", {"step-time", 0.71, 0.0099999, {}, {}}, false},
       {"at least, met", {"step-time", {}, {}, 0.7, {}}, true},
@@ -227,7 +236,8 @@ TEST_CASE("expectations hold or fail") {
   unknown.schedule.job.tokens = 0;
   unknown.context.expect = {{"tokens-per-s", {}, {}, 0.0, {}}};
   CHECK_FALSE(unknown.summary().expectations_hold());
-  CHECK_THROWS_WITH_AS((void)metric_value(unknown.summary(), "step-tme"), doctest::Contains("step-time"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS((void)metric_value(unknown.summary(), "step-tme"), doctest::Contains("step-time"),
+                       std::invalid_argument);
 }
 
 TEST_CASE("groups of different sizes, and one-member groups, keep to their own figures") {
@@ -269,8 +279,10 @@ TEST_CASE("input that contradicts itself is warned of, and is no fault of ours")
   run.result.memory[2].least[1] = Bytes(-0.5);  // rounding
   const RunSummary summary = run.summary();
   REQUIRE(summary.warnings.size() == 2);
-  CHECK(summary.warnings[0] == "rank 1 gives back 1 GB of activations more than it has taken: its peak may be more than this");
-  CHECK(summary.warnings[1] == "MFU is 200.0 %: the job's FLOP are more than the kernels of this schedule can be");
+  CHECK(summary.warnings[0] ==
+        "rank 1 gives back 1 GB of activations more than it has taken: its peak may be more than this");
+  CHECK(summary.warnings[1] ==
+        "MFU is 200.0 %: the job's FLOP are more than the kernels of this schedule can be");
   CHECK(summary.checks_hold());
   CHECK(contains(summary_table(summary), "\n  warning: MFU is 200.0 %"));
   CHECK(nlohmann::json::parse(summary_json(summary))["warnings"].size() == 2);
@@ -285,9 +297,11 @@ TEST_CASE("a result says what it is: its model and what was changed") {
   CHECK_FALSE(contains(summary_table(run.summary()), differs));
   run.context.overrides.push_back("model=large");
   const RunSummary summary = run.summary();
-  CHECK(contains(summary_table(summary), "\nmodel small; changed by --set: run.seed=2, topology.nodes=2, model=large\n"));
+  CHECK(contains(summary_table(summary),
+                 "\nmodel small; changed by --set: run.seed=2, topology.nodes=2, model=large\n"));
   CHECK(contains(summary_table(summary), differs));
-  CHECK(contains(comparison_table(std::vector{summary, summary}), "model                                        small"));
+  CHECK(contains(comparison_table(std::vector{summary, summary}),
+                 "model                                        small"));
   const auto object = nlohmann::json::parse(summary_json(summary));
   CHECK(object["model"] == "small");
   CHECK(object["overrides"] == nlohmann::json{"run.seed=2", "topology.nodes=2", "model=large"});
@@ -295,7 +309,9 @@ TEST_CASE("a result says what it is: its model and what was changed") {
 
 TEST_CASE("names cannot steer the terminal") {
   ExampleRun run = example_run();
-  run.context.title = "\x1b[2Jgone\a \xc2\x9b" "31m\nsecond line";
+  run.context.title =
+      "\x1b[2Jgone\a \xc2\x9b"
+      "31m\nsecond line";
   run.context.scenario = run.context.model = "a\x1b]0;b\x07";
   run.schedule.families[0] = GroupFamily::listed("d\x1bp", 4, {{RankId(0), RankId(1), RankId(2), RankId(3)}});
   const RunSummary summary = run.summary();
@@ -313,7 +329,8 @@ TEST_CASE("out of memory names the rank and the op") {
   run.result.memory[2].at_peak[0] = 3_GB;
   run.result.memory[2].out_of_memory = true;
   run.result.memory[2].out_of_memory_op = 1;
-  CHECK(contains(summary_table(run.summary()), "OUT OF MEMORY on 1 of 4 ranks, first on rank 2: F layer 0 layer-forward\n"));
+  CHECK(contains(summary_table(run.summary()),
+                 "OUT OF MEMORY on 1 of 4 ranks, first on rank 2: F layer 0 layer-forward\n"));
   CHECK(contains(summary_table(run.summary()), "Peak memory: 11 GB of 10 GB (110.0 %) on rank 2\n"));
 
   run.schedule.roles[0].resident.push_back({MemoryCategory::Activations, 8_GB});  // 11 GB before anything ran
@@ -327,8 +344,9 @@ TEST_CASE("runs side by side say which of them do not fit in memory") {
   large.result.memory[2].peak = 121_GB;
   large.result.memory[2].out_of_memory = true;
   std::vector<RunSummary> runs{large.summary(), example_run().summary()};
-  CHECK(contains(comparison_table(runs), "peak memory                        121 GB of 10 GB           9 GB of 10 GB\n"
-                                         "  fits                               OUT OF MEMORY                     yes\n"));
+  CHECK(contains(comparison_table(runs),
+                 "peak memory                        121 GB of 10 GB           9 GB of 10 GB\n"
+                 "  fits                               OUT OF MEMORY                     yes\n"));
   runs.erase(runs.begin());
   CHECK_FALSE(contains(comparison_table(runs), "OUT OF MEMORY"));
 }
@@ -352,9 +370,13 @@ TEST_CASE("contradictions are found and shown") {
     const char* violation;
   };
   const Row rows[] = {
-      {"moves before it starts", [](ExampleRun& run) { run.result.timeline.spans[0].transfer = Seconds(-0.001); },
+      {"moves before it starts",
+       [](ExampleRun& run) { run.result.timeline.spans[0].transfer = Seconds(-0.001); },
        "\"all-gather\" (op 0) on rank 0: start 0 s, transfer -1 ms, end 40 ms"},
-      {"overlap in a stream", [](ExampleRun& run) { run.result.timeline.spans[2].start = run.result.timeline.spans[2].transfer = Seconds(0.230); },
+      {"overlap in a stream",
+       [](ExampleRun& run) {
+         run.result.timeline.spans[2].start = run.result.timeline.spans[2].transfer = Seconds(0.230);
+       },
        "\"layer-backward\" (op 2) on rank 0 starts 10 ms before the op before it ends"},
       // 20 TFLOP at 100 TFLOP/s: 200 ms
       {"too much FLOP", [](ExampleRun& run) { run.result.timeline.spans[2].end = Seconds(0.430); },
@@ -362,19 +384,26 @@ TEST_CASE("contradictions are found and shown") {
       // 0.75 GB over 100 + 50 GB/s: 5 ms
       {"too much bandwidth", [](ExampleRun& run) { run.result.timeline.spans[0].transfer = Seconds(0.036); },
        "\"all-gather\" (op 0) on rank 0 takes 4 ms, less than the 5 ms it needs at least"},
-      {"step too short", [](ExampleRun& run) { run.result.step_time = Seconds(0.69); }, "the step takes 690 ms, its timeline 700 ms"},
-      {"link beyond its bandwidth", [](ExampleRun& run) { run.result.links[0].carried = 71_GB; }, "carried 71 GB, at most 70 GB is possible"},
-      {"lost bytes", [](ExampleRun& run) { run.result.links[0].carried = 1_GB; }, "node0.switch received 1 GB and sent 1.5 GB"},
+      {"step too short", [](ExampleRun& run) { run.result.step_time = Seconds(0.69); },
+       "the step takes 690 ms, its timeline 700 ms"},
+      {"link beyond its bandwidth", [](ExampleRun& run) { run.result.links[0].carried = 71_GB; },
+       "carried 71 GB, at most 70 GB is possible"},
+      {"lost bytes", [](ExampleRun& run) { run.result.links[0].carried = 1_GB; },
+       "node0.switch received 1 GB and sent 1.5 GB"},
       {"bytes that went nowhere", [](ExampleRun& run) { run.result.bytes_sent = 6.5_GB; },
        "6.5 GB were sent; 6 GB left accelerators and 6 GB came to them"},
-      {"negative memory", [](ExampleRun& run) { run.result.memory[3].at_peak[5] = Bytes(-2e9); }, "rank 3 holds -2 GB of communication-buffers"},
-      {"memory that does not add up", [](ExampleRun& run) { run.result.memory[1].peak = 9.5_GB; }, "rank 1: the categories add up to 9 GB, the peak is 9.5 GB"},
-      {"peak below what is resident", [](ExampleRun& run) {
+      {"negative memory", [](ExampleRun& run) { run.result.memory[3].at_peak[5] = Bytes(-2e9); },
+       "rank 3 holds -2 GB of communication-buffers"},
+      {"memory that does not add up", [](ExampleRun& run) { run.result.memory[1].peak = 9.5_GB; },
+       "rank 1: the categories add up to 9 GB, the peak is 9.5 GB"},
+      {"peak below what is resident",
+       [](ExampleRun& run) {
          for (RankMemory& memory : run.result.memory) {
            memory.peak = 2_GB;
            memory.at_peak = {2_GB};
          }
-       }, "rank 0: resident 3 GB, peak 2 GB (4 cases)"},
+       },
+       "rank 0: resident 3 GB, peak 2 GB (4 cases)"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -391,7 +420,8 @@ TEST_CASE("contradictions are found and shown") {
 TEST_CASE("ranks that are faster than their role are not taken for a contradiction") {
   ExampleRun example = example_run();
   for (Span& span : example.result.timeline.spans)
-    if (span.rank == RankId(1) && span.op == 1) span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
+    if (span.rank == RankId(1) && span.op == 1)
+      span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
   CHECK_FALSE(example.summary().checks_hold());
   example.schedule.speeds = {{RankId(1), 0.8}};
   CHECK(example.summary().checks_hold());
@@ -407,10 +437,30 @@ TEST_CASE("the JSON object is stable and can be parsed") {
   const std::string json = summary_json(example_run().summary());
   CHECK(json == golden("summary.json", json));
   const auto object = nlohmann::json::parse(json);
-  for (const char* key : {"schema", "version", "scenario", "hash", "seed", "step_time_s", "tokens_per_s", "tokens_per_s_per_accelerator",
-                          "mfu", "hfu", "exposed_communication_s", "exposed_communication_max_s", "overlap_share",
-                          "bubble_fraction", "peak_memory_bytes", "memory", "memory_capacity_bytes", "out_of_memory",
-                          "busiest_links", "collectives", "published", "expect", "checks", "engine"}) {
+  for (const char* key : {"schema",
+                          "version",
+                          "scenario",
+                          "hash",
+                          "seed",
+                          "step_time_s",
+                          "tokens_per_s",
+                          "tokens_per_s_per_accelerator",
+                          "mfu",
+                          "hfu",
+                          "exposed_communication_s",
+                          "exposed_communication_max_s",
+                          "overlap_share",
+                          "bubble_fraction",
+                          "peak_memory_bytes",
+                          "memory",
+                          "memory_capacity_bytes",
+                          "out_of_memory",
+                          "busiest_links",
+                          "collectives",
+                          "published",
+                          "expect",
+                          "checks",
+                          "engine"}) {
     CAPTURE(key);
     CHECK(object.contains(key));
   }
@@ -426,10 +476,15 @@ TEST_CASE("the summary says what was broken, and what that did") {
   ExampleRun example = example_run();
   CHECK_FALSE(contains(summary_table(example.summary()), "Faults"));
   Fault spine, nic, slow, late;
-  spine = {.part = Fault::Part::Switch, .name = "spine0", .down = true, .at = Seconds(10e-3), .reroute = Seconds(5e-3)};
+  spine = {.part = Fault::Part::Switch,
+           .name = "spine0",
+           .down = true,
+           .at = Seconds(10e-3),
+           .reroute = Seconds(5e-3)};
   nic = {.part = Fault::Part::Nic, .name = "node3.nic2", .bandwidth = 0.25, .at = {}, .reroute = {}};
   slow = {.part = Fault::Part::Accelerator, .name = "node1.gpu3", .slowdown = 1.5, .at = {}, .reroute = {}};
-  late = {.part = Fault::Part::Link, .name = "leaf0 - spine1 #0", .down = true, .at = Seconds(2), .reroute = {}};
+  late = {
+      .part = Fault::Part::Link, .name = "leaf0 - spine1 #0", .down = true, .at = Seconds(2), .reroute = {}};
   example.result.faults = {{spine, {}, 16, 3}, {nic, {}, 4, 0}, {slow, RankId(11), 0, 0}, {late, {}, 2, 0}};
   example.result.detours = 0.125;
   example.result.ranks_moved = 2;
@@ -443,13 +498,16 @@ Faults
   node3.nic2         at 25.0 % of its bandwidth            4 links
   node1.gpu3         1.5 times slower                      rank 11
 )"));
-  for (const char* line : { "down from 2 s, rerouted after 0 s     after the step", "12.5 % of the pairs of ranks talk by another route",
+  for (const char* line : {"down from 2 s, rerouted after 0 s     after the step",
+                           "12.5 % of the pairs of ranks talk by another route",
                            "2 ranks are not on the accelerator of their number", "compute 2.00 %; seed"}) {
     CAPTURE(line);
     CHECK(contains(table, line));
   }
   const auto object = nlohmann::json::parse(summary_json(run));
-  CHECK(run.warnings == std::vector<std::string>{"the fault of \"leaf0 - spine1 #0\" is from 2 s on, after the step: it changes nothing"});
+  CHECK(run.warnings ==
+        std::vector<std::string>{
+            "the fault of \"leaf0 - spine1 #0\" is from 2 s on, after the step: it changes nothing"});
   REQUIRE(object["faults"].size() == 4);
   CHECK(object["faults"][0]["rerouted_transfers"] == 3);
   CHECK(object["faults"][0]["at_s"] == 0.01);
@@ -463,14 +521,16 @@ Faults
 TEST_CASE("with noise an op may be faster than its mean, and that is no contradiction") {
   ExampleRun example = example_run();
   for (Span& span : example.result.timeline.spans)
-    if (span.rank == RankId(1) && span.op == 1) span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
+    if (span.rank == RankId(1) && span.op == 1)
+      span.start = span.transfer = Seconds(0.160);  // 80 ms for 10 TFLOP
   CHECK_FALSE(example.summary().checks_hold());
   example.cluster.noise.compute = 0.2;
   CHECK(example.summary().checks_hold());
 }
 
 TEST_CASE("three runs side by side fit the page") {
-  std::vector<RunSummary> runs{example_run().summary(), run_inside_nodes().summary(), run_without_communication().summary()};
+  std::vector<RunSummary> runs{example_run().summary(), run_inside_nodes().summary(),
+                               run_without_communication().summary()};
   runs[1].context.scenario = "a name that is much longer than its column";
   const std::string table = comparison_table(runs);
   check_width(table, 100);

@@ -24,7 +24,8 @@ struct Simulated {
   RunSummary summary;
 };
 
-Simulated simulate(const std::string& file, const std::vector<Override>& overrides = {}, RunOptions options = {}) {
+Simulated simulate(const std::string& file, const std::vector<Override>& overrides = {},
+                   RunOptions options = {}) {
   Question question = read_question(file, overrides, {}, options.fold);
   const Scenario& scenario = *question.scenario;
   RunContext context;
@@ -55,7 +56,8 @@ bool is_sweep(const std::filesystem::path& file) {
 std::vector<std::string> all_scenarios() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(Scenarios))
-    if (entry.path().extension() == ".yaml" && !is_sweep(entry.path())) files.push_back(entry.path().string());
+    if (entry.path().extension() == ".yaml" && !is_sweep(entry.path()))
+      files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -78,13 +80,15 @@ TEST_CASE("every scenario runs, meets its expectations and breaks no law of phys
     const Simulated run = simulate(file, {}, options);
     CHECK(run.summary.step_time > Seconds(0));
     CHECK(run.summary.expectations_hold());
-    for (const Check& check : run.summary.checks) CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
+    for (const Check& check : run.summary.checks)
+      CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
     // Step times of published pipelines: -7 % for 310B on 16 stages, -3 % for 175B on 12, near 0 for 175B on 16.
     for (const ClaimSummary& claim : run.summary.published)
       if (claim.published.metric == "step-time") CHECK(std::abs(claim.error.value_or(1)) < 0.10);
     // Llama 3 405B kept all activations in 80 GB, by means that its report does not tell in full.
     const bool too_large = file.ends_with("llama3-405b-h100-8192.yaml");
-    if (run.summary.memory && !too_large) CHECK(run.summary.memory->ranks_out_of_memory == 0);  // textbooks have none
+    if (run.summary.memory && !too_large)
+      CHECK(run.summary.memory->ranks_out_of_memory == 0);  // textbooks have none
   }
 }
 
@@ -110,9 +114,12 @@ TEST_CASE("predictions of the published runs stay within the error that is state
     const char* name;
     double least, most;  // signed error of tokens/s
   };
-  for (const Row& row : {Row{"llama3-8b-fsdp-h100-8", 0.0, 0.10}, {"llama3-8b-fsdp-h100-8-eager", 0.0, 0.10},
-                         {"llama3-8b-fsdp-h100-128", 0.0, 0.13}, {"llama3-8b-fsdp-h100-128-eager", 0.0, 0.12},
-                         {"llama3-8b-fsdp-a100-64", 0.0, 0.08}, {"llama2-13b-fsdp-a100-64", 0.0, 0.12}}) {
+  for (const Row& row : {Row{"llama3-8b-fsdp-h100-8", 0.0, 0.10},
+                         {"llama3-8b-fsdp-h100-8-eager", 0.0, 0.10},
+                         {"llama3-8b-fsdp-h100-128", 0.0, 0.13},
+                         {"llama3-8b-fsdp-h100-128-eager", 0.0, 0.12},
+                         {"llama3-8b-fsdp-a100-64", 0.0, 0.08},
+                         {"llama2-13b-fsdp-a100-64", 0.0, 0.12}}) {
     CAPTURE(std::string(row.name));
     const Simulated run = simulate(Scenarios + "runs/" + row.name + ".yaml");
     REQUIRE_FALSE(run.summary.published.empty());
@@ -148,7 +155,9 @@ std::vector<Override> leaves_of_two_nodes(int accelerators, bool oversubscribed)
           {"topology.scale-out.oversubscription", oversubscribed ? "[4]" : "[1]"}};
 }
 
-TEST_CASE("oversubscription lengthens the step only where traffic crosses the thin level, and the report names the links") {
+TEST_CASE(
+    "oversubscription lengthens the step only where traffic crosses the thin level, and the report names the "
+    "links") {
   const std::string file = Scenarios + "fabrics/fat-tree-1to1.yaml";
   // 16 accelerators are one leaf: nothing goes up.
   CHECK(simulate(file, leaves_of_two_nodes(16, true)).summary.step_time ==

@@ -237,7 +237,8 @@ TEST_SUITE("schedule checks") {
          [](Schedule& s) { body<Collective>(s, 1, 2).chunks = 4; },
          {"family \"pairs\" in stream \"s1\": as collective 0 rank 0 issues all-reduce of 32 B, op 2 (\"F "
           "gather\") of role "
-          "\"r0\", but rank 1 of its group issues all-reduce of 32 B in 4 chunks, op 2 (\"F gather\") of role "
+          "\"r0\", but rank 1 of its group issues all-reduce of 32 B in 4 chunks, op 2 (\"F gather\") of "
+          "role "
           "\"r1\""}},
         {"two of one family in swapped order",
          [](Schedule& s) {

@@ -34,8 +34,8 @@ class Generator {
   }
 
   double number() {
-    static constexpr double Numbers[] = {0,     1,      436224,             0.1 + 0.2, 1.0 / 3,
-                                         1e-300, 5e-324, 45035.996273704975, 1e6,      123456.789};
+    static constexpr double Numbers[] = {
+        0, 1, 436224, 0.1 + 0.2, 1.0 / 3, 1e-300, 5e-324, 45035.996273704975, 1e6, 123456.789};
     return below(3) == 0 ? random_.uniform() * 1e6 : Numbers[below(std::size(Numbers))];
   }
   std::string text() {
@@ -120,19 +120,14 @@ class Generator {
 
   OpBody body(std::size_t op) {
     switch (below(op == 0 ? 5 : 6)) {
-      case 0:
-        return Compute{WorkId(below(schedule_.works.size()))};
+      case 0: return Compute{WorkId(below(schedule_.works.size()))};
       case 1:
         return Collective{any<CollectiveKind>(5), FamilyId(below(schedule_.families.size())),
                           any<Algorithm>(3), Bytes(number())};
-      case 2:
-        return Send{peer(), Bytes(number()), small(), below(2) == 0};
-      case 3:
-        return Receive{peer(), Bytes(number()), small(), below(2) == 0};
-      case 4:
-        return HostWork{Seconds(number())};
-      default:
-        return HostWait{OpIndex(below(op))};
+      case 2: return Send{peer(), Bytes(number()), small(), below(2) == 0};
+      case 3: return Receive{peer(), Bytes(number()), small(), below(2) == 0};
+      case 4: return HostWork{Seconds(number())};
+      default: return HostWait{OpIndex(below(op))};
     }
   }
 

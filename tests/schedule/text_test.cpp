@@ -1,4 +1,3 @@
-#include "sim/schedule/check.hpp"
 #include "sim/schedule/text.hpp"
 
 #include <doctest/doctest.h>
@@ -6,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "sim/schedule/check.hpp"
 #include "tests/schedule/random_schedule.hpp"
 #include "tests/schedule/sketch.hpp"
 

@@ -22,9 +22,10 @@ TEST_CASE("a sum is worked out as on paper") {
     const char* text;
     double value;
   };
-  for (const Row& row : {Row{"1 + 2 * 3", 7}, Row{"(1 + 2) * 3", 9}, Row{"layers / pp", 12}, Row{"layers % 7", 5},
-                         Row{"10 - 4 - 3", 3}, Row{"ceil(layers / 7) * 7", 98}, Row{"floor(2.5)", 2},
-                         Row{"min(layers, pp)", 8}, Row{"max(layers,pp)", 96}, Row{" 1.5*2 ", 3}}) {
+  for (const Row& row :
+       {Row{"1 + 2 * 3", 7}, Row{"(1 + 2) * 3", 9}, Row{"layers / pp", 12}, Row{"layers % 7", 5},
+        Row{"10 - 4 - 3", 3}, Row{"ceil(layers / 7) * 7", 98}, Row{"floor(2.5)", 2},
+        Row{"min(layers, pp)", 8}, Row{"max(layers,pp)", 96}, Row{" 1.5*2 ", 3}}) {
     CAPTURE(row.text);
     CHECK(value_of(row.text) == row.value);
   }
@@ -42,9 +43,10 @@ TEST_CASE("what is no sum is refused with the place of the mistake") {
     const char* text;
     const char* message;
   };
-  for (const Row& row : {Row{"1 +", "ends too early"}, Row{"(1", "lacks a ')'"}, Row{"1 2", "expected an operator"},
-                         Row{"root(4)", "has no function \"root\""}, Row{"min(1)", "lacks a ','"},
-                         Row{"$", "expected a number or a name"}, Row{"layer", "unknown column"}}) {
+  for (const Row& row :
+       {Row{"1 +", "ends too early"}, Row{"(1", "lacks a ')'"}, Row{"1 2", "expected an operator"},
+        Row{"root(4)", "has no function \"root\""}, Row{"min(1)", "lacks a ','"},
+        Row{"$", "expected a number or a name"}, Row{"layer", "unknown column"}}) {
     CAPTURE(row.text);
     std::string message;
     try {

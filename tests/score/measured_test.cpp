@@ -1,8 +1,7 @@
 // The step time that a row was measured at, by hand.
-#include "sim/score/measured_time.hpp"
-
 #include <doctest/doctest.h>
 
+#include "sim/score/measured_time.hpp"
 #include "tests/score/table.hpp"
 
 namespace syncline::score {
@@ -46,7 +45,8 @@ TEST_CASE("the step time is taken from the first figure that the row has") {
     const char* from;
     double seconds;
   };
-  const std::string header = "id,iter_time_s,tokens_per_s_per_gpu,samples_per_s,samples_per_s_per_gpu,tflops_per_gpu,mfu_pct";
+  const std::string header =
+      "id,iter_time_s,tokens_per_s_per_gpu,samples_per_s,samples_per_s_per_gpu,tflops_per_gpu,mfu_pct";
   for (const Row& row : {Row{"a,3,1,1,1,1,1", "step_time", 3},
                          Row{"a,,12,1,1,1,1", "tokens_per_s_per_gpu", 2},  // 48 / (12 · 2)
                          Row{"a,,,4,1,1,1", "samples_per_s", 1.5},         // 6 / 4

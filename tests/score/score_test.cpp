@@ -9,7 +9,8 @@
 namespace syncline::score {
 namespace {
 
-RowResult row(const char* id, const char* table, std::optional<double> measured, std::optional<double> predicted) {
+RowResult row(const char* id, const char* table, std::optional<double> measured,
+              std::optional<double> predicted) {
   RowResult result;
   result.id = id;
   result.table = table;
@@ -23,7 +24,8 @@ RowResult row(const char* id, const char* table, std::optional<double> measured,
   return result;
 }
 
-TEST_CASE("errors are relative to what was measured; coverage counts refused rows, of dense rows only dense ones") {
+TEST_CASE(
+    "errors are relative to what was measured; coverage counts refused rows, of dense rows only dense ones") {
   std::vector<RowResult> rows{row("a", "t", 2, 2.2), row("b", "t", 4, 3.2), row("c", "t", 1, std::nullopt),
                               row("d", "t", 1, std::nullopt)};
   rows[3].dense = false;
@@ -94,7 +96,8 @@ TEST_CASE("a family is what a model's name begins with") {
   struct Row {
     const char *model, *family;
   };
-  for (const Row& r : {Row{"Llama3.1-8B", "llama"}, Row{"LLAMA2-7B", "llama"}, Row{"GPT-3.6B", "gpt"}, Row{"", ""}})
+  for (const Row& r :
+       {Row{"Llama3.1-8B", "llama"}, Row{"LLAMA2-7B", "llama"}, Row{"GPT-3.6B", "gpt"}, Row{"", ""}})
     CHECK(family_of(r.model) == r.family);
 }
 
@@ -118,14 +121,16 @@ TEST_CASE("a row survives its way through a line of JSON; the CSV line has as ma
 }
 
 TEST_CASE("the text names tables, the farthest rows, reasons and assumptions") {
-  std::vector<RowResult> rows{row("good", "t", 1, 1.01), row("bad", "t", 1, 2), row("none", "u", 1, std::nullopt)};
+  std::vector<RowResult> rows{row("good", "t", 1, 1.01), row("bad", "t", 1, 2),
+                              row("none", "u", 1, std::nullopt)};
   rows[0].assumptions = {"usual"};
   Rule rule;
   rule.name = "usual";
   rule.because = "most do";
   const std::string text = score_text(score_of(rows), rows, {rule}, {.worst = 1, .groups = false});
   CAPTURE(text);
-  for (const char* part : {"+50.5 %", "100.0 %", "t: farthest off", "bad ", "1  not modelled", "1  usual: most do", "all"})
+  for (const char* part :
+       {"+50.5 %", "100.0 %", "t: farthest off", "bad ", "1  not modelled", "1  usual: most do", "all"})
     CHECK(text.find(part) != std::string::npos);
   CHECK(text.find("good ") == std::string::npos);
 }

@@ -24,7 +24,8 @@ std::vector<Rule> shipped_rules() {
 }
 
 const std::string Header =
-    "id,source,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,n_gpus,gpus_per_node,network,precision,gbs,mbs,tp,pp,vpp,"
+    "id,source,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,n_gpus,gpus_per_node,network,precision,"
+    "gbs,mbs,tp,pp,vpp,"
     "cp,dp,fsdp,recompute,schedule,iter_time_s,note,experts";
 
 TEST_CASE("every rule has a name of its own") {
@@ -41,22 +42,26 @@ TEST_CASE("rows of the programs that are known become scenarios with what those 
   };
   const std::vector<Rule> rules = shipped_rules();
   for (const Row& row : std::vector<Row>{
-           {"megatron,\"Narayanan et al. SC21, arXiv 2104.04473\",GPT-76.1B,60,10240,80,80,40960,51200,2048,A100-80GB SXM,1024,8,8x "
+           {"megatron,\"Narayanan et al. SC21, arXiv "
+            "2104.04473\",GPT-76.1B,60,10240,80,80,40960,51200,2048,A100-80GB SXM,1024,8,8x "
             "HDR200 IB per node,fp16,1792,2,8,4,3,1,32,0,full,interleaved 1F1B,16,,",
-            {"base: a100-sxm-80gb", "base: dgx-a100", "kind: ddp", "overlap-reduction: false", "schedule: interleaved-1f1b",
-             "chunks: 3", "transfers: blocking", "scatter-gather: true", "attention: unfused", "dropout: true",
-             "recompute: full", "compute: fp16", "activation: gelu"}},
-           {"titan,torchtitan benchmarks,Llama3.1-8B,32,4096,32,8,14336,128256,8192,H100 96GB HBM2e 2.4TB/s 500W,8,8,,bf16,16,2,1,1,,"
+            {"base: a100-sxm-80gb", "base: dgx-a100", "kind: ddp", "overlap-reduction: false",
+             "schedule: interleaved-1f1b", "chunks: 3", "transfers: blocking", "scatter-gather: true",
+             "attention: unfused", "dropout: true", "recompute: full", "compute: fp16", "activation: gelu"}},
+           {"titan,torchtitan benchmarks,Llama3.1-8B,32,4096,32,8,14336,128256,8192,H100 96GB HBM2e 2.4TB/s "
+            "500W,8,8,,bf16,16,2,1,1,,"
             "1,8,FSDP2 over 8,selective,,2.8,eager,",
-            {"base: h100-sxm-96gb-500w", "kind: fsdp", "recompute: selective-op", "kernels: eager", "attention: flash",
-             "activation: swiglu"}},
-           {"nemo,NVIDIA NeMo performance summary,GPT3-175B,96,12288,96,96,49152,,2048,H100-80GB SXM,128,8,,fp8,256,1,4,8,6,1,4,,,,5.7,,",
-            {"base: h100-sxm", "kind: zero-1", "overlap-gather: true", "sequence-parallel: true", "linear: fp8",
-             "vocabulary: 51200", "schedule: interleaved-1f1b"}},
-           {"mosaic,MosaicML llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB SXM,8,8,RoCE,amp_bf16,96,6,1,1,1,1,8,"
+            {"base: h100-sxm-96gb-500w", "kind: fsdp", "recompute: selective-op", "kernels: eager",
+             "attention: flash", "activation: swiglu"}},
+           {"nemo,NVIDIA NeMo performance summary,GPT3-175B,96,12288,96,96,49152,,2048,H100-80GB "
+            "SXM,128,8,,fp8,256,1,4,8,6,1,4,,,,5.7,,",
+            {"base: h100-sxm", "kind: zero-1", "overlap-gather: true", "sequence-parallel: true",
+             "linear: fp8", "vocabulary: 51200", "schedule: interleaved-1f1b"}},
+           {"mosaic,MosaicML llm-foundry,MPT-7b,32,4096,32,32,16384,50368,2048,A100-40GB "
+            "SXM,8,8,RoCE,amp_bf16,96,6,1,1,1,1,8,"
             "SHARD_GRAD_OP DEFAULT,full,,5.3,,",
-            {"base: a100-sxm-40gb", "base: a100-roce-8x200g", "kind: fsdp", "reshard-after-forward: false", "bias: false",
-             "tied-embedding: true", "norm: layer"}},
+            {"base: a100-sxm-40gb", "base: a100-roce-8x200g", "kind: fsdp", "reshard-after-forward: false",
+             "bias: false", "tied-embedding: true", "norm: layer"}},
        }) {
     const RowScenario scenario = scenario_of(test::row_of(Header, row.cells), rules);
     CAPTURE(scenario.text);
@@ -75,12 +80,16 @@ TEST_CASE("a row is predicted beside its measurement; what cannot be predicted s
     std::string cells;
     const char* refusal;
   };
-  for (const Row& row : {Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", ""},
-                         Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,8", "mixture of experts is not modelled yet"},
-                         Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,,,", "no measured step time, nor a rate"},
-                         Row{"a" + begin + "A100+H100,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", "a fleet of different accelerators"},
-                         Row{"a" + begin + "L4000,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", "unknown accelerator \"L4000\""},
-                         Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,9,1,1,1,,1,8,FSDP2,full,,0.5,,", "batch.global"}}) {
+  for (const Row& row :
+       {Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", ""},
+        Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,8",
+            "mixture of experts is not modelled yet"},
+        Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,,,",
+            "no measured step time, nor a rate"},
+        Row{"a" + begin + "A100+H100,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,",
+            "a fleet of different accelerators"},
+        Row{"a" + begin + "L4000,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", "unknown accelerator \"L4000\""},
+        Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,9,1,1,1,,1,8,FSDP2,full,,0.5,,", "batch.global"}}) {
     CAPTURE(row.cells);
     const RowResult result = predict_row(test::row_of(Header, row.cells), rules);
     CAPTURE(result.refusal);
@@ -131,11 +140,12 @@ TEST_CASE("most dense rows of the shared tables become scenarios") {
   }
   const std::vector<Rule> rules = shipped_rules();
   std::size_t dense = 0, scenarios = 0;
-  for (const char* file : {"published/training_megatron_papers.csv", "published/nvidia_nemo_megatron_bridge.csv",
-                           "published/dgxc_weak_scaling.csv", "published/mlperf_llm.csv", "published/torchtitan_fsdp.csv",
-                           "published/mosaic_fsdp.csv", "published/other_gpu_training.csv", "published/tpu_training.csv",
-                           "published/zero_bubble.csv", "measured/vtrain-multi-a100.csv", "measured/simumax-b200.csv",
-                           "measured/sailor-gh200.csv"}) {
+  for (const char* file :
+       {"published/training_megatron_papers.csv", "published/nvidia_nemo_megatron_bridge.csv",
+        "published/dgxc_weak_scaling.csv", "published/mlperf_llm.csv", "published/torchtitan_fsdp.csv",
+        "published/mosaic_fsdp.csv", "published/other_gpu_training.csv", "published/tpu_training.csv",
+        "published/zero_bubble.csv", "measured/vtrain-multi-a100.csv", "measured/simumax-b200.csv",
+        "measured/sailor-gh200.csv"}) {
     const std::string path = (data / file).string();
     for (const TrainingRow& row : read_training_rows(CsvTable::parse(read_text_file(path, 1 << 26), path))) {
       const std::string experts = row.text("experts");

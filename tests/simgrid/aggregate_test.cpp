@@ -60,7 +60,8 @@ const std::vector<Fabric>& fabrics() {
 }
 
 /// All groups of one axis at once: `groups` of Ranks / groups, members as far apart as can be.
-double time_of(const Cluster& cluster, CollectiveKind kind, Algorithm algorithm, Bytes bytes, int groups, Detail detail) {
+double time_of(const Cluster& cluster, CollectiveKind kind, Algorithm algorithm, Bytes bytes, int groups,
+               Detail detail) {
   ScheduleBuilder b(Ranks);
   b.schedule.meshes = {Mesh("dense", {{"inner", groups}, {"outer", Ranks / groups}})};
   b.schedule.families = {GroupFamily::along("outer", b.schedule.meshes.front(), {"outer"})};
@@ -84,20 +85,19 @@ TEST_CASE("the aggregate form of concurrent collectives stays near their full ex
   // average only; of much to send that hardly matters. Rounds of several groups that meet on a link stretch
   // as a whole, where in full only those who share it do.
   const Bounds Exact{1e-6, 1e-6, 1e-6, 1e-6};
-  const Case cases[] = {
-      {AllReduce, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
-      {AllReduce, Algorithm::Tree, Exact},
-      {AllReduce, Algorithm::Recursive, {1e-3, 1e-3, 0.035, 0.16}},
-      {AllReduce, Algorithm::Hierarchical, Exact},
-      {AllReduce, Algorithm::Bucket, {1e-3, 0.02, 0.2, 0.015}},
-      {AllReduce, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
-      {AllGather, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
-      {Broadcast, Algorithm::Recursive, Exact},
-      {Gather, Algorithm::Direct, {1e-3, 0.12, 0.24, 0.01}},
-      {AllToAll, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
-      {AllToAll, Algorithm::Pairwise, {1e-3, 0.01, 0.03, 0.05}},
-      {AllToAll, Algorithm::Hierarchical, {1e-3, 0.1, 0.15, 0.005}},
-      {AllToAll, Algorithm::TwoHop, {1e-3, 0.1, 0.15, 0.005}}};
+  const Case cases[] = {{AllReduce, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
+                        {AllReduce, Algorithm::Tree, Exact},
+                        {AllReduce, Algorithm::Recursive, {1e-3, 1e-3, 0.035, 0.16}},
+                        {AllReduce, Algorithm::Hierarchical, Exact},
+                        {AllReduce, Algorithm::Bucket, {1e-3, 0.02, 0.2, 0.015}},
+                        {AllReduce, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
+                        {AllGather, Algorithm::Ring, {1e-5, 0.005, 0.055, 0.11}},
+                        {Broadcast, Algorithm::Recursive, Exact},
+                        {Gather, Algorithm::Direct, {1e-3, 0.12, 0.24, 0.01}},
+                        {AllToAll, Algorithm::Direct, {1e-3, 0.16, 0.12, 0.005}},
+                        {AllToAll, Algorithm::Pairwise, {1e-3, 0.01, 0.03, 0.05}},
+                        {AllToAll, Algorithm::Hierarchical, {1e-3, 0.1, 0.15, 0.005}},
+                        {AllToAll, Algorithm::TwoHop, {1e-3, 0.1, 0.15, 0.005}}};
   const bool print = std::getenv("SYNCLINE_PRINT_GRID") != nullptr;
   for (const Case& one : cases) {
     CAPTURE(std::string(name_of(one.kind)));
@@ -113,7 +113,8 @@ TEST_CASE("the aggregate form of concurrent collectives stays near their full ex
         const std::array sizes{Bytes(64), 64_KiB, 1_MiB, 64_MiB};
         for (std::size_t s = 0; s < sizes.size(); ++s) {
           const double full = time_of(cluster, one.kind, one.algorithm, sizes[s], groups, Detail::Full);
-          const double error = time_of(cluster, one.kind, one.algorithm, sizes[s], groups, Detail::Aggregate) / full - 1;
+          const double error =
+              time_of(cluster, one.kind, one.algorithm, sizes[s], groups, Detail::Aggregate) / full - 1;
           CAPTURE(fabric.name);
           CAPTURE(groups);
           CAPTURE(sizes[s].si());
@@ -127,7 +128,8 @@ TEST_CASE("the aggregate form of concurrent collectives stays near their full ex
     }
     if (!print) continue;
     fmt::print("| {}, {} |", name_of(one.kind), name_of(one.algorithm));
-    for (std::size_t s = 0; s < where.size(); ++s) fmt::print(" {:+.2f} % ({}) |", 100 * largest[s], where[s]);
+    for (std::size_t s = 0; s < where.size(); ++s)
+      fmt::print(" {:+.2f} % ({}) |", 100 * largest[s], where[s]);
     fmt::print("\n");
   }
 }

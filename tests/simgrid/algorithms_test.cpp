@@ -24,14 +24,14 @@ const RunOptions Full{Detail::Full, NetworkModel::Fluid};
 const RunOptions Aggregate{Detail::Aggregate, NetworkModel::Fluid};
 const RunOptions Native{Detail::Full, NetworkModel::Native};
 
-RunResult run(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm, RunOptions options,
-              int chunks = 1) {
+RunResult run(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm,
+              RunOptions options, int chunks = 1) {
   ScheduleBuilder b(static_cast<int>(cluster.placement.size()));
   b.op(0, Collective{kind, FamilyId(0), algorithm, bytes, chunks}, "dp");
   return make_simgrid_backend()->run(b.schedule, cluster, options);
 }
-double time_of(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm, RunOptions options,
-               int chunks = 1) {
+double time_of(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm,
+               RunOptions options, int chunks = 1) {
   return run(cluster, kind, bytes, algorithm, options, chunks).step_time.si();
 }
 
@@ -41,7 +41,8 @@ Cluster cluster_of(TopologySpec spec) {
 }
 
 /// Behind a switch inside, a NIC each; between nodes one ideal switch, without latency but for what is given.
-Cluster nodes(int count, int per_node, BytesPerSecond inside, BytesPerSecond outside, Seconds latency = Seconds(0)) {
+Cluster nodes(int count, int per_node, BytesPerSecond inside, BytesPerSecond outside,
+              Seconds latency = Seconds(0)) {
   TopologySpec spec;
   spec.name = "nodes";
   spec.accelerators = count * per_node;
@@ -83,26 +84,28 @@ TEST_CASE("algorithms in rounds take their closed-form time on a star, in every 
       int n;
       double rounds, moved;  // latencies that follow one another, and the share of S through the fullest link
     };
-    for (const Row& row : {Row{"recursive all-reduce", AllReduce, Algorithm::Recursive, 8, 6, 2 * 7.0 / 8},
-                           {"recursive all-reduce of six", AllReduce, Algorithm::Recursive, 6, 6, 2 + 2 * 3.0 / 4},
-                           {"recursive all-gather", AllGather, Algorithm::Recursive, 16, 4, 15.0 / 16},
-                           // of six: hand over 1/6; halves of 2 + 1 and of 2 + 1 sixths and then 2; take back 5/6
-                           {"recursive all-gather of six", AllGather, Algorithm::Recursive, 6, 4, (1 + 2 + 4 + 5) / 6.0},
-                           {"recursive reduce-scatter", ReduceScatter, Algorithm::Recursive, 8, 3, 7.0 / 8},
-                           {"pairwise all-to-all", AllToAll, Algorithm::Pairwise, 8, 7, 7.0 / 8},
-                           {"binomial broadcast", Broadcast, Algorithm::Recursive, 8, 3, 3},
-                           {"binomial reduce", Reduce, Algorithm::Recursive, 8, 3, 3},
-                           {"binomial scatter", Scatter, Algorithm::Recursive, 8, 3, 7.0 / 8},
-                           {"binomial gather of five", Gather, Algorithm::Recursive, 5, 3, 0.2 + 0.4 + 0.2},
-                           {"direct scatter", Scatter, Algorithm::Direct, 8, 1, 7.0 / 8},
-                           {"direct gather", Gather, Algorithm::Direct, 8, 1, 7.0 / 8},
-                           {"direct reduce", Reduce, Algorithm::Direct, 8, 1, 7}}) {
+    for (const Row& row :
+         {Row{"recursive all-reduce", AllReduce, Algorithm::Recursive, 8, 6, 2 * 7.0 / 8},
+          {"recursive all-reduce of six", AllReduce, Algorithm::Recursive, 6, 6, 2 + 2 * 3.0 / 4},
+          {"recursive all-gather", AllGather, Algorithm::Recursive, 16, 4, 15.0 / 16},
+          // of six: hand over 1/6; halves of 2 + 1 and of 2 + 1 sixths and then 2; take back 5/6
+          {"recursive all-gather of six", AllGather, Algorithm::Recursive, 6, 4, (1 + 2 + 4 + 5) / 6.0},
+          {"recursive reduce-scatter", ReduceScatter, Algorithm::Recursive, 8, 3, 7.0 / 8},
+          {"pairwise all-to-all", AllToAll, Algorithm::Pairwise, 8, 7, 7.0 / 8},
+          {"binomial broadcast", Broadcast, Algorithm::Recursive, 8, 3, 3},
+          {"binomial reduce", Reduce, Algorithm::Recursive, 8, 3, 3},
+          {"binomial scatter", Scatter, Algorithm::Recursive, 8, 3, 7.0 / 8},
+          {"binomial gather of five", Gather, Algorithm::Recursive, 5, 3, 0.2 + 0.4 + 0.2},
+          {"direct scatter", Scatter, Algorithm::Direct, 8, 1, 7.0 / 8},
+          {"direct gather", Gather, Algorithm::Direct, 8, 1, 7.0 / 8},
+          {"direct reduce", Reduce, Algorithm::Direct, 8, 1, 7}}) {
       CAPTURE(row.name);
       CAPTURE(S);
       const Cluster cluster = star(row.n, 50_GBps, 1_us);
       const double expected = row.rounds * alpha + row.moved * S / B;
       for (const RunOptions& options : {Full, Aggregate, Native})
-        CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, options) == doctest::Approx(expected).epsilon(1e-6));
+        CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, options) ==
+              doctest::Approx(expected).epsilon(1e-6));
     }
   }
 }
@@ -112,7 +115,8 @@ TEST_CASE("hierarchical and two-hop collectives take their closed-form time on n
   // back). Two-hop: to each of k−1 peers what is for its node, S/k; then inside to each of g−1 what came for it, S/g.
   const int k = 4, g = 8;
   const double S = 64e6, alpha = 2e-6, beta = 4e-6, Bi = 400e9, Bo = 50e9;
-  const double inside = (g - 1) * alpha + S * (g - 1) / g / Bi, across = (k - 1) * beta + S / g * (k - 1) / k / Bo;
+  const double inside = (g - 1) * alpha + S * (g - 1) / g / Bi,
+               across = (k - 1) * beta + S / g * (k - 1) / k / Bo;
   struct Row {
     const char* name;
     CollectiveKind kind;
@@ -120,18 +124,20 @@ TEST_CASE("hierarchical and two-hop collectives take their closed-form time on n
     double expected;
   };
   const Cluster cluster = nodes(k, g, 400_GBps, 50_GBps, 1_us);
-  for (const Row& row :
-       {Row{"all-reduce", AllReduce, Algorithm::Hierarchical, 2 * (inside + across)},
-        {"all-gather", AllGather, Algorithm::Hierarchical, inside + across},
-        {"reduce-scatter", ReduceScatter, Algorithm::Hierarchical, inside + across},
-        // parts of S/g from the root, binomial across: two rounds, together again inside
-        {"broadcast", Broadcast, Algorithm::Hierarchical,
-         alpha + S * (g - 1) / g / Bi + 2 * (beta + S / g / Bo) + inside},
-        {"all-to-all", AllToAll, Algorithm::TwoHop, beta + S * (k - 1) / k / Bo + alpha + S * (g - 1) / g / Bi},
-        {"all-to-all by nodes", AllToAll, Algorithm::Hierarchical, beta + S * (k - 1) / k / Bo + alpha + S * (g - 1) / g / Bi}}) {
+  for (const Row& row : {Row{"all-reduce", AllReduce, Algorithm::Hierarchical, 2 * (inside + across)},
+                         {"all-gather", AllGather, Algorithm::Hierarchical, inside + across},
+                         {"reduce-scatter", ReduceScatter, Algorithm::Hierarchical, inside + across},
+                         // parts of S/g from the root, binomial across: two rounds, together again inside
+                         {"broadcast", Broadcast, Algorithm::Hierarchical,
+                          alpha + S * (g - 1) / g / Bi + 2 * (beta + S / g / Bo) + inside},
+                         {"all-to-all", AllToAll, Algorithm::TwoHop,
+                          beta + S * (k - 1) / k / Bo + alpha + S * (g - 1) / g / Bi},
+                         {"all-to-all by nodes", AllToAll, Algorithm::Hierarchical,
+                          beta + S * (k - 1) / k / Bo + alpha + S * (g - 1) / g / Bi}}) {
     CAPTURE(row.name);
     for (const RunOptions& options : {Full, Aggregate, Native})
-      CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, options) == doctest::Approx(row.expected).epsilon(1e-6));
+      CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, options) ==
+            doctest::Approx(row.expected).epsilon(1e-6));
   }
 }
 
@@ -188,8 +194,10 @@ TEST_CASE("bucket uses every link of a torus at once, both ways") {
     for (const double S : {1e5, 64e6}) {
       const double half = hops * 1e-6 + (N - 1) / N * S / (2 * d * 50e9);
       for (const RunOptions& options : {Full, Aggregate, Native}) {
-        CHECK(time_of(cluster, AllReduce, Bytes(S), Algorithm::Bucket, options) == doctest::Approx(2 * half).epsilon(1e-6));
-        CHECK(time_of(cluster, AllGather, Bytes(S), Algorithm::Bucket, options) == doctest::Approx(half).epsilon(1e-6));
+        CHECK(time_of(cluster, AllReduce, Bytes(S), Algorithm::Bucket, options) ==
+              doctest::Approx(2 * half).epsilon(1e-6));
+        CHECK(time_of(cluster, AllGather, Bytes(S), Algorithm::Bucket, options) ==
+              doctest::Approx(half).epsilon(1e-6));
       }
     }
   }
@@ -255,16 +263,21 @@ std::vector<Fabric> fabrics() {
 TEST_CASE("what members send is on their links, in every detail, for every kind and algorithm") {
   // On the star every byte sent crosses one link up and one down.
   const Cluster cluster = star(8, 50_GBps, 1_us);
-  for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather, AllToAll}) {
+  for (const CollectiveKind kind :
+       {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather, AllToAll}) {
     for (const Algorithm algorithm : algorithms_of(kind)) {
-      if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) || algorithm == Algorithm::InNetwork) continue;
+      if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) ||
+          algorithm == Algorithm::InNetwork)
+        continue;
       CAPTURE(std::string(name_of(kind)));
       CAPTURE(std::string(name_of(algorithm)));
       for (const RunOptions& options : {Full, Aggregate}) {
         const RunResult result = run(cluster, kind, 8_MB, algorithm, options);
         Bytes up, down;
         for (const LinkLoad& load : result.links)
-          (cluster.topology.vertex(cluster.topology.link(load.link).from).kind == VertexKind::Accelerator ? up : down) += load.carried;
+          (cluster.topology.vertex(cluster.topology.link(load.link).from).kind == VertexKind::Accelerator
+               ? up
+               : down) += load.carried;
         CHECK(up.si() == doctest::Approx(result.bytes_sent.si()).epsilon(1e-9));
         CHECK(down.si() == doctest::Approx(result.bytes_sent.si()).epsilon(1e-9));
         CHECK(up > Bytes(0));
@@ -276,13 +289,17 @@ TEST_CASE("what members send is on their links, in every detail, for every kind 
 TEST_CASE("both details put the same bytes on every link") {
   for (const Fabric& fabric : fabrics()) {
     CAPTURE(fabric.name);
-    for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather, AllToAll}) {
+    for (const CollectiveKind kind :
+         {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather, AllToAll}) {
       for (const Algorithm algorithm : algorithms_of(kind)) {
         const Cluster& cluster = fabric.cluster;
-        if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) || algorithm == Algorithm::InNetwork) continue;
+        if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) ||
+            algorithm == Algorithm::InNetwork)
+          continue;
         CAPTURE(std::string(name_of(kind)));
         CAPTURE(std::string(name_of(algorithm)));
-        const RunResult full = run(cluster, kind, 8_MB, algorithm, Full), aggregate = run(cluster, kind, 8_MB, algorithm, Aggregate);
+        const RunResult full = run(cluster, kind, 8_MB, algorithm, Full),
+                        aggregate = run(cluster, kind, 8_MB, algorithm, Aggregate);
         REQUIRE(full.links.size() == aggregate.links.size());
         for (std::size_t i = 0; i < full.links.size(); ++i) {
           CHECK(full.links[i].link == aggregate.links[i].link);
@@ -317,15 +334,19 @@ TEST_CASE("relabelling equal ranks changes nothing") {
     Cluster cluster;
     std::uint32_t by;  // all places moved on by so many
   };
-  for (const Row& row : {Row{"star", star(8, 50_GBps, 1_us), 3}, {"nodes", nodes(4, 4, 400_GBps, 50_GBps, 1_us), 4},
-                         {"torus", torus({4, 4}), 4}, {"tree", fat_tree(4, 1), 8}}) {
+  for (const Row& row : {Row{"star", star(8, 50_GBps, 1_us), 3},
+                         {"nodes", nodes(4, 4, 400_GBps, 50_GBps, 1_us), 4},
+                         {"torus", torus({4, 4}), 4},
+                         {"tree", fat_tree(4, 1), 8}}) {
     CAPTURE(row.name);
     Cluster moved = row.cluster;
     const auto n = static_cast<std::uint32_t>(moved.placement.size());
     for (std::uint32_t rank = 0; rank < n; ++rank) moved.placement[rank] = AcceleratorId((rank + row.by) % n);
     for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter, AllToAll}) {
       for (const Algorithm algorithm : algorithms_of(kind)) {
-        if (refusal_of(kind, algorithm, layout_of(moved.placement, moved.topology)) || algorithm == Algorithm::InNetwork) continue;
+        if (refusal_of(kind, algorithm, layout_of(moved.placement, moved.topology)) ||
+            algorithm == Algorithm::InNetwork)
+          continue;
         CAPTURE(std::string(name_of(kind)));
         CAPTURE(std::string(name_of(algorithm)));
         CHECK(time_of(moved, kind, 8_MB, algorithm, Aggregate) ==
@@ -341,7 +362,8 @@ TEST_CASE("an all-to-all on a torus is bound by its longest dimension") {
   // Uniform traffic with ways of least length, ties shared: a link in a dimension of n carries S·n/8 (n even), or
   // S·(n² − 1)/8n (n odd), whatever the other dimensions are (Dally and Towles, Principles and Practices of
   // Interconnection Networks, 2004, section 3.3: k/8 of the traffic of a node). B = 50 GB/s, no latency.
-  for (const std::vector<int>& shape : {std::vector<int>{5}, {8}, {16}, {5, 5}, {4, 4, 4}, {4, 8}, {3, 5, 7}, {4, 4, 8}}) {
+  for (const std::vector<int>& shape :
+       {std::vector<int>{5}, {8}, {16}, {5, 5}, {4, 4, 4}, {4, 8}, {3, 5, 7}, {4, 4, 8}}) {
     const int n = *std::max_element(shape.begin(), shape.end());
     const double share = n % 2 == 0 ? n / 8.0 : (n * n - 1) / 8.0 / n;
     CAPTURE(shape.size());
@@ -364,9 +386,10 @@ TEST_CASE("an all-to-all through a 4:1 fat tree takes as long as its uplinks") {
 TEST_CASE("sprayed traffic loads its ways by their shares, and SimGrid's own network says that it cannot") {
   const Cluster sprayed = fat_tree(8, 4, FatTreeRouting::Spray);
   for (const RunOptions& options : {Full, Aggregate})
-    CHECK(time_of(sprayed, AllToAll, 64_MB, Algorithm::Direct, options) == doctest::Approx(2 * 64e6 / 50e9).epsilon(0.02));
-  CHECK_THROWS_WITH_AS(time_of(sprayed, AllToAll, 64_MB, Algorithm::Direct, Native), doctest::Contains("sprayed over several paths"),
-                       std::invalid_argument);
+    CHECK(time_of(sprayed, AllToAll, 64_MB, Algorithm::Direct, options) ==
+          doctest::Approx(2 * 64e6 / 50e9).epsilon(0.02));
+  CHECK_THROWS_WITH_AS(time_of(sprayed, AllToAll, 64_MB, Algorithm::Direct, Native),
+                       doctest::Contains("sprayed over several paths"), std::invalid_argument);
 }
 
 TEST_CASE("an exchange among so many that it is one action takes as long as its links") {
@@ -386,7 +409,8 @@ std::vector<Fabric> many_fabrics() {
     TopologySpec spec;
     spec.name = "torus";
     spec.accelerators = std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
-    spec.scale_out = TorusSpec{shape, {}, static_cast<int>(shape.size()), {50_GBps, 1.0, 1_us}, std::move(twist)};
+    spec.scale_out =
+        TorusSpec{shape, {}, static_cast<int>(shape.size()), {50_GBps, 1.0, 1_us}, std::move(twist)};
     return cluster_of(spec);
   };
   const auto rails = [](bool rail_only) {
@@ -420,7 +444,9 @@ std::vector<Fabric> many_fabrics() {
 /// Whether auto has an algorithm in mind: direct exchanges of all with all only where every two have a link
 /// of their own.
 bool considered(CollectiveKind kind, Algorithm algorithm, const Cluster& cluster) {
-  if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) || algorithm == Algorithm::InNetwork) return false;
+  if (refusal_of(kind, algorithm, layout_of(cluster.placement, cluster.topology)) ||
+      algorithm == Algorithm::InNetwork)
+    return false;
   const bool all_with_all = kind == AllReduce || kind == AllGather || kind == ReduceScatter;
   return algorithm != Algorithm::Direct || !all_with_all || fully_meshed(cluster.placement, cluster.topology);
 }
@@ -429,7 +455,8 @@ TEST_CASE("auto takes what ends first, alone on the network, or what ends within
   const bool print = std::getenv("SYNCLINE_PRINT_GRID") != nullptr;
   for (const Fabric& fabric : many_fabrics()) {
     CAPTURE(fabric.name);
-    for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather}) {
+    for (const CollectiveKind kind :
+         {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather}) {
       CAPTURE(std::string(name_of(kind)));
       for (const double bytes : {64.0, 8e3, 1e6, 64e6, 1e9}) {
         CAPTURE(bytes);
@@ -448,7 +475,8 @@ TEST_CASE("auto takes what ends first, alone on the network, or what ends within
         CHECK(result.step_time.si() <= best * 1.03);
         if (print && result.step_time.si() > best * 1.001)
           fmt::print("{:<26} {:<15} {:>11.0f} {:<13} {:+.1f} % of {}\n", fabric.name, name_of(kind), bytes,
-                     name_of(result.collectives[0].algorithm), 100 * (result.step_time.si() / best - 1), name_of(which));
+                     name_of(result.collectives[0].algorithm), 100 * (result.step_time.si() / best - 1),
+                     name_of(which));
       }
     }
   }
@@ -458,7 +486,8 @@ TEST_CASE("a torus gathers and reduces by bucket when there is much, and all-to-
   const Cluster cluster = torus({4, 4, 4});
   for (const CollectiveKind kind : {AllReduce, AllGather, ReduceScatter})
     CHECK(run(cluster, kind, 1_GB, Algorithm::Auto, Aggregate).collectives[0].algorithm == Algorithm::Bucket);
-  CHECK(run(cluster, AllToAll, 1_GB, Algorithm::Auto, Aggregate).collectives[0].algorithm == Algorithm::Direct);
+  CHECK(run(cluster, AllToAll, 1_GB, Algorithm::Auto, Aggregate).collectives[0].algorithm ==
+        Algorithm::Direct);
 }
 
 TEST_CASE("an algorithm that cannot carry out a kind says which can") {
@@ -472,13 +501,17 @@ TEST_CASE("an algorithm that cannot carry out a kind says which can") {
        {Row{Shift, Algorithm::Direct, "shift cannot go by direct; it goes by ring"},
         {Gather, Algorithm::Ring, "gather cannot go by ring; it goes by direct, recursive"},
         {AllReduce, Algorithm::Pairwise,
-         "all-reduce cannot go by pairwise; it goes by ring, tree, in-network, bucket, hierarchical, recursive, direct"},
-        {AllGather, Algorithm::Bucket, "bucket goes along the dimensions of a torus, and these ranks fill no box of one; try ring"}})
-    CHECK_THROWS_WITH_AS(time_of(cluster, row.kind, 1_MB, row.algorithm, Aggregate), row.message.c_str(), std::invalid_argument);
+         "all-reduce cannot go by pairwise; it goes by ring, tree, in-network, bucket, hierarchical, "
+         "recursive, direct"},
+        {AllGather, Algorithm::Bucket,
+         "bucket goes along the dimensions of a torus, and these ranks fill no box of one; try ring"}})
+    CHECK_THROWS_WITH_AS(time_of(cluster, row.kind, 1_MB, row.algorithm, Aggregate), row.message.c_str(),
+                         std::invalid_argument);
   Cluster uneven = cluster;
   uneven.placement.resize(6);  // four on one node, two on the next
   CHECK_THROWS_WITH_AS(time_of(uneven, AllReduce, 1_MB, Algorithm::Hierarchical, Aggregate),
-                       "hierarchical needs equally many ranks on every node; try ring", std::invalid_argument);
+                       "hierarchical needs equally many ranks on every node; try ring",
+                       std::invalid_argument);
 }
 
 }  // namespace

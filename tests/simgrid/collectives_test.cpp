@@ -14,7 +14,8 @@ using namespace literals;
 using testing::ScheduleBuilder;
 using testing::star;
 
-double time_of(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm, RunOptions options) {
+double time_of(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm,
+               RunOptions options) {
   ScheduleBuilder b(static_cast<int>(cluster.placement.size()));
   b.collective(0, "dp", kind, bytes, {}, algorithm);
   return make_simgrid_backend()->run(b.schedule, cluster, options).step_time.si();
@@ -52,7 +53,8 @@ TEST_CASE("ring and direct collectives take their closed-form time on an unconte
         CAPTURE(n);
         CAPTURE(S);
         const Cluster cluster = star(n, 50_GBps, 1_us);
-        CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, Full) == doctest::Approx(row.expected).epsilon(1e-6));
+        CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, Full) ==
+              doctest::Approx(row.expected).epsilon(1e-6));
         CHECK(time_of(cluster, row.kind, Bytes(S), row.algorithm, Aggregate) ==
               doctest::Approx(row.expected).epsilon(1e-6));
       }
@@ -134,8 +136,10 @@ TEST_CASE("the aggregate form of a lone collective stays near its full expansion
 }
 
 TEST_CASE("SimGrid's own network gives the same time for a collective expanded in full") {
-  for (const Cluster& cluster : {star(8, 50_GBps, 1_us), nodes_on_a_tree(4, 4), nodes_on_a_tree(4, 1, true)}) {
-    for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::AllToAll, CollectiveKind::Broadcast}) {
+  for (const Cluster& cluster :
+       {star(8, 50_GBps, 1_us), nodes_on_a_tree(4, 4), nodes_on_a_tree(4, 1, true)}) {
+    for (const CollectiveKind kind :
+         {CollectiveKind::AllReduce, CollectiveKind::AllToAll, CollectiveKind::Broadcast}) {
       CAPTURE(std::string(name_of(kind)));
       CHECK(time_of(cluster, kind, 16_MB, Algorithm::Auto, Native) ==
             doctest::Approx(time_of(cluster, kind, 16_MB, Algorithm::Auto, Full)).epsilon(1e-6));
@@ -145,9 +149,9 @@ TEST_CASE("SimGrid's own network gives the same time for a collective expanded i
 
 TEST_CASE("the native network is refused for aggregate collectives, which it cannot carry") {
   const Cluster cluster = star(4, 50_GBps, 1_us);
-  CHECK_THROWS_AS(
-      time_of(cluster, CollectiveKind::AllReduce, 1_MB, Algorithm::Ring, {Detail::Aggregate, NetworkModel::Native}),
-      std::invalid_argument);
+  CHECK_THROWS_AS(time_of(cluster, CollectiveKind::AllReduce, 1_MB, Algorithm::Ring,
+                          {Detail::Aggregate, NetworkModel::Native}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("bytes between nodes are counted from the algorithm's own transfers") {
@@ -166,7 +170,8 @@ TEST_CASE("bytes between nodes are counted from the algorithm's own transfers") 
   const Topology topology = nodes_on_a_tree(8, 1).topology;
   for (const LinkLoad& load : result.links) {
     const Link& link = topology.link(load.link);
-    if (link.kind == LinkKind::HostBus && topology.vertex(link.to).kind == VertexKind::Nic) carried += load.carried.si();
+    if (link.kind == LinkKind::HostBus && topology.vertex(link.to).kind == VertexKind::Nic)
+      carried += load.carried.si();
   }
   CHECK(carried == doctest::Approx(4 * 8 * 62 * 0.25e6));
 }
@@ -182,13 +187,15 @@ TEST_CASE("more hosts cost more only when something crosses them") {
     spec.scale_up = ScaleUpSpec{ScaleUpSpec::Kind::Switch, {450_GBps, 1.0, 0_us}};
     spec.nic = NicSpec{8, {100_GBps, 1.0, 0_us}};
     spec.scale_out = FatTreeSpec{0, 64, {}, true, {50_GBps, 1.0, 0_us}};
-    const Cluster cluster{build_topology(spec), ideal_device(), placement_in_order(static_cast<std::size_t>(hosts * 8))};
+    const Cluster cluster{build_topology(spec), ideal_device(),
+                          placement_in_order(static_cast<std::size_t>(hosts * 8))};
     ScheduleBuilder b(hosts * 8);
     b.schedule.meshes = {Mesh("dense", {{"tp", 8}, {"dp", hosts}})};
     b.schedule.families = {GroupFamily::along("dp", b.schedule.meshes[0], {"dp"}),
                            GroupFamily::along("tp", b.schedule.meshes[0], {"tp"})};
     const OpIndex work = b.compute(0, "compute", {10_ms});
-    const OpIndex tp = b.op(0, Collective{CollectiveKind::AllReduce, FamilyId(1), Algorithm::Auto, 64_MB}, "tp", {work});
+    const OpIndex tp =
+        b.op(0, Collective{CollectiveKind::AllReduce, FamilyId(1), Algorithm::Auto, 64_MB}, "tp", {work});
     if (exchange) b.collective(0, "dp", CollectiveKind::AllReduce, 1_GB, {tp});
     return make_simgrid_backend()->run(b.schedule, cluster, Aggregate);
   };
@@ -199,9 +206,12 @@ TEST_CASE("more hosts cost more only when something crosses them") {
       CHECK(choice.nodes_spanned == 1);
       CHECK(choice.bytes_between_nodes == Bytes(0));
     }
-  CHECK((on4.step_time - off4.step_time).si() == doctest::Approx(30.0e-3).epsilon(1e-9));  // 2·3/4 · 1 GB / 50 GB/s
-  CHECK((on8.step_time - off8.step_time).si() == doctest::Approx(35.0e-3).epsilon(1e-9));  // 2·7/8 · 1 GB / 50 GB/s
-  CHECK(on4.collectives[0].bytes_between_nodes.si() == doctest::Approx(6e9));  // 4 hops of 2·3/4 GB in one group
+  CHECK((on4.step_time - off4.step_time).si() ==
+        doctest::Approx(30.0e-3).epsilon(1e-9));  // 2·3/4 · 1 GB / 50 GB/s
+  CHECK((on8.step_time - off8.step_time).si() ==
+        doctest::Approx(35.0e-3).epsilon(1e-9));  // 2·7/8 · 1 GB / 50 GB/s
+  CHECK(on4.collectives[0].bytes_between_nodes.si() ==
+        doctest::Approx(6e9));  // 4 hops of 2·3/4 GB in one group
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ Cluster nodes_of_four(int nodes, std::optional<CollectiveFigures> library = figu
   return {build_topology(spec), ideal_device(), placement_in_order(static_cast<std::size_t>(nodes * 4))};
 }
 
-RunResult run(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm, RunOptions options) {
+RunResult run(const Cluster& cluster, CollectiveKind kind, Bytes bytes, Algorithm algorithm,
+              RunOptions options) {
   ScheduleBuilder b(static_cast<int>(cluster.placement.size()));
   b.collective(0, "dp", kind, bytes, {}, algorithm);
   return make_simgrid_backend()->run(b.schedule, cluster, options);
@@ -52,17 +53,21 @@ double expected_time(Algorithm algorithm, const ProtocolFigures& one, int nodes,
   const double log2 = nodes == 1 ? 0 : nodes == 2 ? 1 : 2;
   const double i = one.hop_inside.si(), o = one.hop_between.si(), call = one.call.si();
   switch (algorithm) {
-    case Algorithm::Ring: {  // 2(n − 1)/n · S in 4 rings: on a scale-up link, where not all hops are inside, 3 of 4
+    case Algorithm::
+        Ring: {  // 2(n − 1)/n · S in 4 rings: on a scale-up link, where not all hops are inside, 3 of 4
       const double steps = 2 * (n - 1), between = nodes == 1 ? 0 : steps * nodes / n;
       const double moved = steps / n * S;
       const double inside = moved / up * (nodes == 1 ? 1 : 0.75), out = nodes == 1 ? 0 : moved / 4 / nic;
-      return call + (steps - between) * i + between * o + std::max(inside / one.share_inside, out / one.share_between);
+      return call + (steps - between) * i + between * o +
+             std::max(inside / one.share_inside, out / one.share_between);
     }
     case Algorithm::InNetwork:  // 5/4 S to the switch; of two nodes a quarter of S out of each NIC
       return call + 2 * i + 2 * log2 * o +
              std::max(1.25 * S / up / one.share_inside, nodes == 1 ? 0 : S / 4 / nic / one.share_between);
-    case Algorithm::Tree:  // two nodes: chains of 4 in 4 channels, on the middle links twice 2/4 S... and S/4 out of each NIC
-      return call + 6 * i + 2 * log2 * o + std::max(1.5 * S / up / one.share_inside, S / 4 / nic / one.share_between);
+    case Algorithm::
+        Tree:  // two nodes: chains of 4 in 4 channels, on the middle links twice 2/4 S... and S/4 out of each NIC
+      return call + 6 * i + 2 * log2 * o +
+             std::max(1.5 * S / up / one.share_inside, S / 4 / nic / one.share_between);
     default: return 0;
   }
 }
@@ -89,7 +94,8 @@ TEST_CASE("a collective alone takes what its figures predict, in every detail an
     const ProtocolFigures& one = row.protocol == "LL" ? protocols.front() : protocols.back();
     const double expected = expected_time(row.algorithm, one, row.nodes, row.bytes);
     for (const RunOptions& options : {Aggregate, Full, Native}) {
-      const RunResult result = run(cluster, CollectiveKind::AllReduce, Bytes(row.bytes), row.algorithm, options);
+      const RunResult result =
+          run(cluster, CollectiveKind::AllReduce, Bytes(row.bytes), row.algorithm, options);
       CHECK(result.step_time.si() == doctest::Approx(expected).epsilon(1e-6));
       REQUIRE(result.collectives.size() == 1);
       CHECK(result.collectives[0].algorithm == row.algorithm);
@@ -105,7 +111,8 @@ TEST_CASE("auto takes what ends first, says so, and never takes longer for less"
     double before = 0;
     for (double bytes = 64; bytes < 1e10; bytes *= 4) {
       CAPTURE(bytes);
-      const RunResult result = run(cluster, CollectiveKind::AllReduce, Bytes(bytes), Algorithm::Auto, Aggregate);
+      const RunResult result =
+          run(cluster, CollectiveKind::AllReduce, Bytes(bytes), Algorithm::Auto, Aggregate);
       double best = 1e9;
       for (const Algorithm algorithm : {Algorithm::Ring, Algorithm::InNetwork, Algorithm::Tree}) {
         if (algorithm == Algorithm::Tree && nodes == 1) continue;
@@ -177,9 +184,11 @@ TEST_CASE("a slow protocol leaves others what it does not put on the links") {
 
 TEST_CASE("what a protocol adds to its bytes is on the links, and no more than it has time for") {
   CollectiveFigures library;
-  library.ring = {{"LL", 5_us, 1_us, 4_us, 0.8, 0.25, 0, 2}};  // flags as long as the data do not fit 0.8 inside: 1.25
+  library.ring = {
+      {"LL", 5_us, 1_us, 4_us, 0.8, 0.25, 0, 2}};  // flags as long as the data do not fit 0.8 inside: 1.25
   for (const RunOptions& options : {Aggregate, Full}) {
-    const RunResult result = run(nodes_of_four(1, library), CollectiveKind::AllGather, 1_GB, Algorithm::Ring, options);
+    const RunResult result =
+        run(nodes_of_four(1, library), CollectiveKind::AllGather, 1_GB, Algorithm::Ring, options);
     CHECK(result.step_time.si() == doctest::Approx(8e-6 + 0.75 / 400 / 0.8).epsilon(1e-6));
     for (const LinkLoad& load : result.links)
       if (load.carried > Bytes(0)) CHECK(load.carried.si() == doctest::Approx(0.75e9 * 1.25).epsilon(1e-6));
@@ -199,10 +208,12 @@ TEST_CASE("a limit of nodes slows what leaves them together, and nothing inside"
 }
 
 TEST_CASE("reduction in the network needs figures, and carries all-reduce only") {
-  CHECK_THROWS_AS(run(nodes_of_four(2, std::nullopt), CollectiveKind::AllReduce, 1_MB, Algorithm::InNetwork, Aggregate),
-                  std::invalid_argument);
+  CHECK_THROWS_AS(
+      run(nodes_of_four(2, std::nullopt), CollectiveKind::AllReduce, 1_MB, Algorithm::InNetwork, Aggregate),
+      std::invalid_argument);
   for (const Algorithm algorithm : {Algorithm::Tree, Algorithm::InNetwork})
-    CHECK_THROWS_AS(run(nodes_of_four(2), CollectiveKind::AllGather, 1_MB, algorithm, Aggregate), std::invalid_argument);
+    CHECK_THROWS_AS(run(nodes_of_four(2), CollectiveKind::AllGather, 1_MB, algorithm, Aggregate),
+                    std::invalid_argument);
 }
 
 TEST_CASE("without figures no protocol is named, and links alone decide") {

@@ -47,7 +47,8 @@ TEST_CASE("1 GB over 50 GB/s and 5 us takes 20.005 ms on every network") {
 TEST_CASE("incast of 8 to 1 takes 8 times a single flow on every network") {
   for (const Kind kind : AllKinds) {
     CAPTURE(static_cast<int>(kind));
-    const auto network = make_network(kind, std::vector<BytesPerSecond>(9, 50_GBps));  // 8 ways in, one way out
+    const auto network =
+        make_network(kind, std::vector<BytesPerSecond>(9, 50_GBps));  // 8 ways in, one way out
     Ends ends(*network);
     for (unsigned i = 0; i < 8; ++i) network->transfer(over({i, 8}), 1_GB, 10_us, i);
     network->run(ends);
@@ -86,13 +87,16 @@ TEST_CASE("a transfer takes no more than it may, and others have the rest, on ev
 
 // Random traffic over a topology: waves of flows between random pairs, sizes and starting times of all kinds; a third of them
 // bounded below or about what links have.
-std::map<Token, double> random_traffic(Kind kind, const Topology& topology, std::uint64_t seed, unsigned flows) {
+std::map<Token, double> random_traffic(Kind kind, const Topology& topology, std::uint64_t seed,
+                                       unsigned flows) {
   const auto network = make_network(kind, link_capacities(topology));
   struct Starter : Ends {
     Starter(Network& net, std::function<void(Token)> start) : Ends(net), start_(std::move(start)) {}
     void on_done(Token token) override {
-      if (token % 2 == 0) start_(token);
-      else Ends::on_done(token);
+      if (token % 2 == 0)
+        start_(token);
+      else
+        Ends::on_done(token);
     }
     std::function<void(Token)> start_;
   };
@@ -160,11 +164,14 @@ TEST_CASE("the engine can be used again and again in one process with the same r
   for (int round = 0; round < 5; ++round) {
     const auto network = make_network(Kind::Fluid, links);
     Ends ends(*network);
-    for (unsigned i = 0; i < 40; ++i) network->transfer(over({i % 4, (i + 1) % 4}), Bytes(1e5 + 7 * i), 1_us, i);
+    for (unsigned i = 0; i < 40; ++i)
+      network->transfer(over({i % 4, (i + 1) % 4}), Bytes(1e5 + 7 * i), 1_us, i);
     network->run(ends);
     CHECK(ends.at.size() == 40);
-    if (round == 0) first = ends.at;
-    else CHECK(ends.at == first);
+    if (round == 0)
+      first = ends.at;
+    else
+      CHECK(ends.at == first);
   }
 }
 

@@ -1,14 +1,14 @@
 // Plays flows on a platform in SimGrid as it is, with the settings that the platform itself brings, and prints when each ends.
 // usage: play-platform PLATFORM.xml [SOURCE TARGET BYTES]...   (host names)
-#include <simgrid/s4u.hpp>
-
 #include <cstdio>
 #include <cstdlib>
+#include <simgrid/s4u.hpp>
 #include <vector>
 
 int main(int argc, char** argv) {
   simgrid::s4u::Engine engine(&argc, argv);
-  if (argc < 2 || (argc - 2) % 3 != 0) return std::fputs("usage: play-platform PLATFORM.xml [SOURCE TARGET BYTES]...\n", stderr), 2;
+  if (argc < 2 || (argc - 2) % 3 != 0)
+    return std::fputs("usage: play-platform PLATFORM.xml [SOURCE TARGET BYTES]...\n", stderr), 2;
   engine.load_platform(argv[1]);
   std::vector<double> ends(static_cast<std::size_t>(argc - 2) / 3);
   for (std::size_t flow = 0; flow < ends.size(); ++flow) {

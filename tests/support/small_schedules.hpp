@@ -46,7 +46,8 @@ class ScheduleBuilder {
       work.kernels.push_back(kernel);
     }
     schedule.works.push_back(work);
-    return op(role, Compute{WorkId(schedule.works.size() - 1)}, stream_name, std::move(after), std::move(memory));
+    return op(role, Compute{WorkId(schedule.works.size() - 1)}, stream_name, std::move(after),
+              std::move(memory));
   }
 
   OpIndex collective(std::size_t role, const std::string& stream_name, CollectiveKind kind, Bytes bytes,

@@ -24,14 +24,22 @@ class TimelineExample {
   }
 
   TimelineExample& compute(std::size_t rank, double start, double end, Tag tag = {}) {
-    return add(rank, {.kind = SpanKind::Compute, .stream = stream("compute"), .tag = std::move(tag), .name = "work"},
-               start, start, end);
+    return add(
+        rank, {.kind = SpanKind::Compute, .stream = stream("compute"), .tag = std::move(tag), .name = "work"},
+        start, start, end);
   }
   /// A collective of `bytes` in the group family "dp".
-  TimelineExample& collective(std::size_t rank, const std::string& name, double start, double transfer, double end,
-                              Bytes bytes = Bytes(1e6), const std::string& on = "gather", Tag tag = {}) {
-    return add(rank, {.kind = SpanKind::Communication, .stream = stream(on), .tag = std::move(tag), .name = name,
-                      .bytes = bytes, .group = "dp", .algorithm = "ring"},
+  TimelineExample& collective(std::size_t rank, const std::string& name, double start, double transfer,
+                              double end, Bytes bytes = Bytes(1e6), const std::string& on = "gather",
+                              Tag tag = {}) {
+    return add(rank,
+               {.kind = SpanKind::Communication,
+                .stream = stream(on),
+                .tag = std::move(tag),
+                .name = name,
+                .bytes = bytes,
+                .group = "dp",
+                .algorithm = "ring"},
                start, transfer, end);
   }
   TimelineExample& host(std::size_t rank, double start, double end) {

@@ -1,3 +1,5 @@
+#include "sim/timeline/trace.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,13 +12,12 @@
 
 #include "sim/core/error.hpp"
 #include "sim/core/random.hpp"
-#include "sim/timeline/trace.hpp"
 #include "tests/timeline/example.hpp"
 
 using namespace syncline;
+using doctest::Approx;
 using syncline::test::tag;
 using syncline::test::TimelineExample;
-using doctest::Approx;
 
 namespace {
 
@@ -53,7 +54,10 @@ Timeline one_of_everything() {
   for (std::size_t rank = 0; rank < 2; ++rank) {
     example.host(rank, 0, 0.25);
     example.collective(rank, "all-gather", 0.25, rank == 0 ? 0.75 : 0.25, 1.5);
-    TimelineOp layer{.kind = SpanKind::Compute, .stream = example.stream("compute"), .tag = tag(Phase::Backward, 3), .name = "layer"};
+    TimelineOp layer{.kind = SpanKind::Compute,
+                     .stream = example.stream("compute"),
+                     .tag = tag(Phase::Backward, 3),
+                     .name = "layer"};
     layer.tag.microbatch = 0;
     layer.tag.chunk = 1;
     layer.tag.name = "attention";
@@ -157,7 +161,10 @@ TEST_CASE("a trace is what Perfetto expects") {
 TEST_CASE("reading gives the timeline back, and writing that gives the same bytes") {
   const Folder folder;
   TimelineExample awkward;
-  awkward.add(0, {.kind = SpanKind::Compute, .stream = awkward.stream("a \"quoted\"\\ stream\n→"), .name = "tab\there"}, 1, 1, 2);
+  awkward.add(
+      0,
+      {.kind = SpanKind::Compute, .stream = awkward.stream("a \"quoted\"\\ stream\n→"), .name = "tab\there"},
+      1, 1, 2);
   struct Row {
     const char* name;
     Timeline timeline;
@@ -176,7 +183,8 @@ TEST_CASE("reading gives the timeline back, and writing that gives the same byte
     for (const char* ending : {".json", ".json.gz"}) {
       CAPTURE(row.name);
       CAPTURE(ending);
-      const std::string first = folder.file(std::string("first") + ending), second = folder.file(std::string("second") + ending);
+      const std::string first = folder.file(std::string("first") + ending),
+                        second = folder.file(std::string("second") + ending);
       write_trace(first, row.timeline);
       const Timeline read = read_trace(first);
       check_equal(row.timeline, read);
@@ -217,8 +225,10 @@ TEST_CASE("spans in one track never overlap in the file") {
     REQUIRE(tracks.size() == 6);
     for (auto& [track, slices] : tracks) {
       REQUIRE(slices.size() == 200);
-      std::sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) { return a.start < b.start; });
-      for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].start >= slices[i - 1].end - latest * 1e-15);
+      std::sort(slices.begin(), slices.end(),
+                [](const Slice& a, const Slice& b) { return a.start < b.start; });
+      for (std::size_t i = 1; i < slices.size(); ++i)
+        CHECK(slices[i].start >= slices[i - 1].end - latest * 1e-15);
     }
   }
 }
@@ -237,7 +247,8 @@ TEST_CASE("compressed traces are small, readable and always the same bytes") {
 TEST_CASE("what cannot be written is said") {
   const Timeline timeline = busy(1, 1);
   CHECK_THROWS_WITH_AS(write_trace("/nowhere/at/all.json", timeline),
-                       "cannot write the trace \"/nowhere/at/all.json\": No such file or directory", EnvironmentError);
+                       "cannot write the trace \"/nowhere/at/all.json\": No such file or directory",
+                       EnvironmentError);
   if (fs::exists("/dev/full")) {
     CHECK_THROWS_WITH_AS(write_trace("/dev/full", timeline),
                          "cannot write the trace \"/dev/full\": No space left on device", EnvironmentError);
@@ -246,8 +257,11 @@ TEST_CASE("what cannot be written is said") {
 
 TEST_CASE("broken traces are refused with their place") {
   const Folder folder;
-  const std::string header = R"("otherData":{"schema":"syncline-trace","version":1,"source":"","ranks":1,"streams":["c"]})";
-  const auto trace = [&](const std::string& events) { return "{" + header + ",\n\"traceEvents\":[\n" + events + "\n]}"; };
+  const std::string header =
+      R"("otherData":{"schema":"syncline-trace","version":1,"source":"","ranks":1,"streams":["c"]})";
+  const auto trace = [&](const std::string& events) {
+    return "{" + header + ",\n\"traceEvents\":[\n" + events + "\n]}";
+  };
   const auto event = [](const std::string& args) {
     return R"({"ph":"X","pid":0,"tid":0,"ts":0,"dur":5,"name":"a","cat":"compute","args":{)" + args + "}}";
   };
@@ -258,19 +272,24 @@ TEST_CASE("broken traces are refused with their place") {
   };
   const Row rows[] = {
       {"empty", "", ":1: error: not a JSON trace: syntax error"},
-      {"cut off", trace(event(R"("op":0,"phase":"F")")).substr(0, 150), ":3:42: error: not a JSON trace: syntax error"},
+      {"cut off", trace(event(R"("op":0,"phase":"F")")).substr(0, 150),
+       ":3:42: error: not a JSON trace: syntax error"},
       {"another program's", R"({"traceEvents":[],"otherData":{}})",
        R"(: error: not a trace of this program: "otherData.schema" is "", expected "syncline-trace")"},
       {"no header", R"({"traceEvents":[]})", R"(: error: "otherData" is missing)"},
       {"a later version", R"({"otherData":{"schema":"syncline-trace","version":2},"traceEvents":[]})",
        ": error: version 2 of the trace format is not known, only 1"},
       {"no op", trace(event(R"("phase":"F")")), R"(:3:89: error: "op" is missing)"},
-      {"negative op", trace(event(R"("op":-1,"phase":"F")")), R"(:3:97: error: "op" is -1, expected a whole number)"},
+      {"negative op", trace(event(R"("op":-1,"phase":"F")")),
+       R"(:3:97: error: "op" is -1, expected a whole number)"},
       {"unknown phase", trace(event(R"("op":0,"phase":"X")")), R"(error: unknown phase "X")"},
-      {"wild op number", trace(event(R"("op":200000000,"phase":"F")")), "error: op numbers go up to 200000000 but only 1"},
-      {"two ops of one number", trace(event(R"("op":0,"phase":"F")") + ",\n" + event(R"("op":0,"phase":"B")")),
+      {"wild op number", trace(event(R"("op":200000000,"phase":"F")")),
+       "error: op numbers go up to 200000000 but only 1"},
+      {"two ops of one number",
+       trace(event(R"("op":0,"phase":"F")") + ",\n" + event(R"("op":0,"phase":"B")")),
        ":4:96: error: op 0 differs from an earlier event of the same number"},
-      {"waiting beyond the end", trace(event(R"("op":0,"phase":"F","waiting_us":6)")), R"("dur" is 5 and "waiting_us" 6)"},
+      {"waiting beyond the end", trace(event(R"("op":0,"phase":"F","waiting_us":6)")),
+       R"("dur" is 5 and "waiting_us" 6)"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -287,7 +306,8 @@ TEST_CASE("damaged compressed traces are refused") {
   const Folder folder;
   write_trace(folder.file("a.json.gz"), busy(5, 1));
   const std::string packed = content(folder.file("a.json.gz"));
-  CHECK(refusal(folder.file("cut.gz", packed.substr(0, packed.size() / 2))).find("unexpected end of file") != std::string::npos);
+  CHECK(refusal(folder.file("cut.gz", packed.substr(0, packed.size() / 2))).find("unexpected end of file") !=
+        std::string::npos);
   std::string wrong_sum = packed;
   wrong_sum[packed.size() - 8] ^= 1;  // of the check sum
   CHECK(refusal(folder.file("sum.gz", wrong_sum)).find("incorrect data check") != std::string::npos);

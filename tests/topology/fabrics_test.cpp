@@ -38,9 +38,10 @@ Loads shift_loads(const Topology& topology, std::size_t shift) {
   return loads;
 }
 
-TopologySpec tree(int accelerators, int per_node, FatTreeRouting routing, std::uint64_t seed = 0, int radix = 8,
-                  std::vector<double> oversubscription = {}) {
-  TopologySpec spec = fat_tree(accelerators, per_node, {.radix = radix, .oversubscription = std::move(oversubscription)});
+TopologySpec tree(int accelerators, int per_node, FatTreeRouting routing, std::uint64_t seed = 0,
+                  int radix = 8, std::vector<double> oversubscription = {}) {
+  TopologySpec spec =
+      fat_tree(accelerators, per_node, {.radix = radix, .oversubscription = std::move(oversubscription)});
   auto& fabric = std::get<FatTreeSpec>(spec.scale_out);
   fabric.routing = routing;
   fabric.seed = seed;
@@ -144,7 +145,8 @@ TEST_CASE("what leaves the source arrives at the target, whatever the paths; no 
 TEST_CASE("spraying makes every permutation of a non-blocking tree free of contention") {
   for (const int accelerators : {32, 128}) {
     const Topology topology = build_topology(tree(accelerators, 1, FatTreeRouting::Spray));
-    for (const std::size_t shift : {1, 5, 16, 27}) CHECK(fullest(shift_loads(topology, shift)) == doctest::Approx(1));
+    for (const std::size_t shift : {1, 5, 16, 27})
+      CHECK(fullest(shift_loads(topology, shift)) == doctest::Approx(1));
     Loads reversed;  // bit reversal, the worst case of static routes
     const std::size_t n = topology.accelerators().size();
     for (std::size_t i = 0; i < n; ++i) {
@@ -162,7 +164,8 @@ TEST_CASE("flows of ECMP collide, by the seed; the mean load is that of spraying
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const Topology ecmp = build_topology(tree(128, 1, FatTreeRouting::Ecmp, seed));
     const Loads loads = shift_loads(ecmp, 64);
-    CHECK(fullest(loads) >= 2);  // 16 flows of a leaf on 16 ports without one collision: 16!/16^16, one in a million
+    CHECK(fullest(loads) >=
+          2);  // 16 flows of a leaf on 16 ports without one collision: 16!/16^16, one in a million
     worst.insert(fullest(loads));
     double sum = 0, even = 0;
     for (const auto& [link, load] : loads) sum += load;
@@ -178,7 +181,8 @@ TEST_CASE("flows of ECMP collide, by the seed; the mean load is that of spraying
 
 TEST_CASE("rails that nothing joins: traffic between them moves inside the node first") {
   const Topology topology = build_topology(rail_only(64, 4));
-  for (const LinkId link : topology.route(AcceleratorId(0), AcceleratorId(62))) {  // rail 0 to rail 2 of node 15
+  for (const LinkId link :
+       topology.route(AcceleratorId(0), AcceleratorId(62))) {  // rail 0 to rail 2 of node 15
     const Vertex& from = topology.vertex(topology.link(link).from);
     if (from.kind == VertexKind::Switch && from.level > 0) CHECK(from.name.substr(0, 6) == "rail2.");
   }
@@ -187,7 +191,8 @@ TEST_CASE("rails that nothing joins: traffic between them moves inside the node 
   CHECK_THROWS_WITH(static_cast<void>(build_topology(apart)), doctest::Contains("add scale-up"));
 }
 
-TEST_CASE("a twisted torus has shortest routes, and carries an all-to-all better than the plain one of its shape") {
+TEST_CASE(
+    "a twisted torus has shortest routes, and carries an all-to-all better than the plain one of its shape") {
   // Cámara et al. 2010: k × k × 2k twisted by k along the long dimension is vertex- and edge-symmetric.
   const std::vector<TwistSpec> twist{{0, 2, 4}, {1, 2, 4}};
   const Topology plain = build_topology(torus(128, {4, 4, 8}));
@@ -215,7 +220,8 @@ TEST_CASE("minimal routes of a dragonfly cross one cable between groups, Valiant
   const auto between = [](const Topology& topology, std::size_t from, std::size_t to) {
     int count = 0;
     for (const LinkId link : topology.route(AcceleratorId(from), AcceleratorId(to))) {
-      const std::string a = topology.vertex(topology.link(link).from).name, b = topology.vertex(topology.link(link).to).name;
+      const std::string a = topology.vertex(topology.link(link).from).name,
+                        b = topology.vertex(topology.link(link).to).name;
       if (a.substr(0, 5) == "group" && b.substr(0, 5) == "group") count += a.substr(0, 6) != b.substr(0, 6);
     }
     return count;
@@ -247,9 +253,10 @@ TEST_CASE("what a dragonfly or a twist cannot be is said with what would do") {
   };
   CHECK(message(dragonfly(80, {9, 4, 0, 2, 2})).find("try groups: 10") != std::string::npos);
   CHECK(message(dragonfly(72, {9, 4, 0, 2, 1})).find("larger scale-out.global") != std::string::npos);
-  CHECK(message(dragonfly(16, {2, 4, 0, 2, 1, DragonflyRouting::Valiant})).find("a third group, and there are 2 for 16 endpoints") !=
-        std::string::npos);
-  CHECK(message(dragonfly(8, {1, 4, 0, 2, 1, DragonflyRouting::Valiant})).empty());  // nothing leaves the group
+  CHECK(message(dragonfly(16, {2, 4, 0, 2, 1, DragonflyRouting::Valiant}))
+            .find("a third group, and there are 2 for 16 endpoints") != std::string::npos);
+  CHECK(
+      message(dragonfly(8, {1, 4, 0, 2, 1, DragonflyRouting::Valiant})).empty());  // nothing leaves the group
   CHECK(message(twisted({4, 8}, {{0, 0, 2}})).find("one dimension along another") != std::string::npos);
   CHECK(message(twisted({2, 8}, {{0, 1, 2}})).find("of size 3 or more") != std::string::npos);
   CHECK(message(twisted({4, 8}, {{0, 1, 8}})).find("as long as its dimension") != std::string::npos);

@@ -71,7 +71,8 @@ TEST_CASE("routes avoid what is down, and others stay as they were") {
           some_moved = some_moved || was_on_it;
           REQUIRE_FALSE(takes(broken, i, j, lost));
           if (!was_on_it)
-            REQUIRE(whole.route(AcceleratorId(i), AcceleratorId(j)) == broken.route(AcceleratorId(i), AcceleratorId(j)));
+            REQUIRE(whole.route(AcceleratorId(i), AcceleratorId(j)) ==
+                    broken.route(AcceleratorId(i), AcceleratorId(j)));
           else
             REQUIRE_FALSE(broken.route(AcceleratorId(i), AcceleratorId(j)).empty());
         }
@@ -126,9 +127,12 @@ TEST_CASE("who is cut off, and what is not there, is said by name") {
   CHECK(refusal(tree, with_its_nodes).empty());
   CHECK(refusal(tree, {down(Fault::Part::Switch, "spin1")}) ==
         "there is no switch \"spin1\" in this topology; the nearest is \"spine1\"");
-  CHECK(refusal(tree, {down(Fault::Part::Nic, "node3.nic1")}).find("the nearest is \"node3.nic0\"") != std::string::npos);
-  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("there is no link") != std::string::npos);
-  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("the nearest is \"leaf0 → spine0") != std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Nic, "node3.nic1")}).find("the nearest is \"node3.nic0\"") !=
+        std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("there is no link") !=
+        std::string::npos);
+  CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0 - spine9")}).find("the nearest is \"leaf0 → spine0") !=
+        std::string::npos);
   CHECK(refusal(tree, {down(Fault::Part::Link, "leaf0")}).find("write its two ends") != std::string::npos);
 }
 
@@ -167,14 +171,16 @@ TEST_CASE("links are found by name, of parallel cables the one, in either direct
     std::vector<std::string> expected;
   };
   // Two leaves of 16 under a spine of 32 ports: 16 cables from each leaf.
-  const Topology topology = build_topology(fat_tree(32, 1, {.levels = 2, .radix = 32, .oversubscription = {1}}));
-  for (const Row& row : {Row{"leaf0 - spine0 #2", {"leaf0 → spine0 #2", "spine0 → leaf0 #2"}},
-                         Row{"leaf0 -> spine0 #2", {"leaf0 → spine0 #2"}},
-                         Row{"spine0 → leaf0 #2", {"spine0 → leaf0 #2"}},
-                         Row{"node1.nic0 - leaf0", {"node1.nic0 → leaf0", "leaf0 → node1.nic0"}}}) {
+  const Topology topology =
+      build_topology(fat_tree(32, 1, {.levels = 2, .radix = 32, .oversubscription = {1}}));
+  for (const Row& row :
+       {Row{"leaf0 - spine0 #2", {"leaf0 → spine0 #2", "spine0 → leaf0 #2"}},
+        Row{"leaf0 -> spine0 #2", {"leaf0 → spine0 #2"}}, Row{"spine0 → leaf0 #2", {"spine0 → leaf0 #2"}},
+        Row{"node1.nic0 - leaf0", {"node1.nic0 → leaf0", "leaf0 → node1.nic0"}}}) {
     CAPTURE(row.name);
     std::vector<std::string> found;
-    for (const LinkId link : links_of(topology, down(Fault::Part::Link, row.name))) found.push_back(topology.link_name(link));
+    for (const LinkId link : links_of(topology, down(Fault::Part::Link, row.name)))
+      found.push_back(topology.link_name(link));
     CHECK(found == row.expected);
   }
 }
@@ -183,7 +189,8 @@ TEST_CASE("the share of detours is counted, and of many pairs comes near") {
   // A NIC that is down is on the way of its accelerator to and from all of other nodes: 2 (n - 4) of n (n - 1) pairs.
   struct Row {
     int accelerators;
-    double within;  // of 2^18 pairs asked for 64 are from its accelerator, and about 64 to it: 3 · 8 of 128 are 19 %
+    double
+        within;  // of 2^18 pairs asked for 64 are from its accelerator, and about 64 to it: 3 · 8 of 128 are 19 %
   };
   for (const Row& row : {Row{64, 1e-12}, Row{256, 1e-12}, Row{4096, 0.19}}) {
     CAPTURE(row.accelerators);
@@ -193,7 +200,8 @@ TEST_CASE("the share of detours is counted, and of many pairs comes near") {
     CHECK(share_of_detours(topology.router(), all) == 0);
     apply_faults(topology, std::vector{down(Fault::Part::Nic, "node3.nic1")});
     const double n = row.accelerators;
-    CHECK(share_of_detours(topology.router(), all) == doctest::Approx(2 * (n - 4) / (n * (n - 1))).epsilon(row.within));
+    CHECK(share_of_detours(topology.router(), all) ==
+          doctest::Approx(2 * (n - 4) / (n * (n - 1))).epsilon(row.within));
   }
 }
 

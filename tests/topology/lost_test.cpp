@@ -33,16 +33,18 @@ TEST_CASE("GraphML: the routing that comes nearest, and what is still not the sa
   };
   const std::vector<Row> rows = {
       {"sprayed", tree(FatTreeRouting::Spray), GraphRouting::Spray, ""},
-      {"rails of one leaf each: to another rail through the node first", fat_tree(16, 4, {.levels = 2, .radix = 8, .rails = true}),
-       GraphRouting::Shortest, ""},
+      {"rails of one leaf each: to another rail through the node first",
+       fat_tree(16, 4, {.levels = 2, .radix = 8, .rails = true}), GraphRouting::Shortest, ""},
       {"one switch", fat_tree(8, 1, {}), GraphRouting::Ecmp, ""},
-      {"ideal switch", with_figures(all_to_all(8, Ideal)), GraphRouting::Shortest, "the figures of collectives"},
+      {"ideal switch", with_figures(all_to_all(8, Ideal)), GraphRouting::Shortest,
+       "the figures of collectives"},
       {"full mesh", all_to_all(8, Mesh), GraphRouting::Shortest, ""},
       {"ring of 5, one way round each", torus(5, {5}), GraphRouting::Shortest,
        "the dimensions along which collectives go on a torus"},
       // Opposite pairs: even sources go up, odd ones down. By the first link 0 goes up, 1, 2 and 3 down: 1 of 12 differs.
       {"ring of 4", torus(4, {4}), GraphRouting::Shortest,
-       "the dimensions along which collectives go on a torus; the routes of 9 % of the pairs of accelerators (there: a "
+       "the dimensions along which collectives go on a torus; the routes of 9 % of the pairs of accelerators "
+       "(there: a "
        "path of fewest links, the first of equal ones)"},
   };
   for (const Row& row : rows) {

@@ -121,7 +121,8 @@ TEST_CASE("path diversity counts the paths of fewest links between those who are
       {"one switch", fat_tree(8, 1, {}), 1},
       {"4 spines", fat_tree(32, 1, {.radix = 8}), 4},
       {"3 levels: 4 of the pod, 4 of each at the top", fat_tree(128, 1, {.radix = 8}), 16},
-      {"2 parallel cables to each of 2 spines, both ways", fat_tree(16, 1, {.levels = 2, .radix = 8}), 2 * 2 * 2},
+      {"2 parallel cables to each of 2 spines, both ways", fat_tree(16, 1, {.levels = 2, .radix = 8}),
+       2 * 2 * 2},
       {"opposite in a ring of 8: two ways round", torus(8, {8}), 2},
       {"mesh 4x4: 6!/(3! 3!)", torus(16, {4, 4}, {false, false}), 20},
       {"torus 4x4: 4!/(2! 2!) orders, two ways in each dimension", torus(16, {4, 4}), 6 * 4},
@@ -153,7 +154,8 @@ TEST_CASE("parts are counted by what they cost: switches by ports, cables by kin
   CHECK(tree.cables[3].from == VertexKind::Switch);
   CHECK(tree.cables[3].bandwidth == Cable.bandwidth);
 
-  const Parts ring = parts_of(build_topology(torus(24, {2, 3, 4})));  // 12 single cables and 24 in each other dimension
+  const Parts ring =
+      parts_of(build_topology(torus(24, {2, 3, 4})));  // 12 single cables and 24 in each other dimension
   CHECK(ring.switches.empty());
   REQUIRE(ring.cables.size() == 1);
   CHECK(ring.cables[0].count == 12 + 24 + 24);
@@ -166,7 +168,8 @@ TEST_CASE("where links are wider one way than the other, bisection is the narrow
     Topology topology("two", {});
     const VertexId hub = topology.add_vertex(VertexKind::Switch, "hub");
     for (const std::size_t i : {0U, 1U}) {
-      const VertexId end = topology.add_vertex(VertexKind::Accelerator, i == 0 ? "a" : "b", static_cast<std::uint32_t>(i));
+      const VertexId end =
+          topology.add_vertex(VertexKind::Accelerator, i == 0 ? "a" : "b", static_cast<std::uint32_t>(i));
       topology.add_link(end, hub, Cable, LinkKind::ScaleOut);
       topology.add_link(hub, end, {i == narrow ? 4_GBps : 10_GBps, 1.0, 1_us}, LinkKind::ScaleOut);
     }

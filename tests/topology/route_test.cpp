@@ -251,7 +251,8 @@ TEST_CASE("on a torus, targets halfway round are reached both ways, so that each
 
 TEST_CASE("the shortest-path router always takes the same path, and none where there is none") {
   const Topology topology = build_topology(fat_tree(128, 8, {}));
-  const auto one = graph_router(topology, GraphRouting::Shortest), other = graph_router(topology, GraphRouting::Shortest);
+  const auto one = graph_router(topology, GraphRouting::Shortest),
+             other = graph_router(topology, GraphRouting::Shortest);
   std::vector<LinkId> first, second;
   one->route(AcceleratorId(3), AcceleratorId(100), first);
   other->route(AcceleratorId(3), AcceleratorId(100), second);

@@ -70,7 +70,8 @@ TEST_SUITE("groups") {
     const Groups groups = groups_of({2, 1, 4, 2, 1, {"pp", "tp", "dp", "cp"}});
     CHECK(groups.mesh.axes() == std::vector<MeshAxis>{{"pp", 2}, {"tp", 2}, {"dp", 4}, {"cp", 1}});
     const GroupFamily& tensor = groups.families[groups.tensor->value()];
-    CHECK(std::ranges::equal(tensor.members(GroupId(0)), std::vector{RankId(0), RankId(2)}));  // pp is between them
+    CHECK(std::ranges::equal(tensor.members(GroupId(0)),
+                             std::vector{RankId(0), RankId(2)}));  // pp is between them
     CHECK(groups_of({2, 2, 8, 2, 8, {"dp", "cp", "tp", "pp"}}).mesh.axes() ==
           std::vector<MeshAxis>{{"dp-shard", 4}, {"dp-replicate", 2}, {"cp", 2}, {"tp", 2}, {"pp", 2}});
   }

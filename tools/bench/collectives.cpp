@@ -58,11 +58,15 @@ Schedule one_collective(int ranks, CollectiveKind kind, Algorithm algorithm) {
 class BareRing : public NetworkListener {
  public:
   BareRing(const Topology& topology, int ranks)
-      : network_(link_capacities(topology)), ranks_(ranks), steps_(2 * (ranks - 1)), state_(static_cast<std::size_t>(ranks)) {
+      : network_(link_capacities(topology)),
+        ranks_(ranks),
+        steps_(2 * (ranks - 1)),
+        state_(static_cast<std::size_t>(ranks)) {
     for (int r = 0; r < ranks; ++r) {
       State& state = state_[static_cast<std::size_t>(r)];
       const auto next = static_cast<std::size_t>((r + 1) % ranks);
-      const std::vector<LinkId> route = topology.route(AcceleratorId(static_cast<std::size_t>(r)), AcceleratorId(next));
+      const std::vector<LinkId> route =
+          topology.route(AcceleratorId(static_cast<std::size_t>(r)), AcceleratorId(next));
       for (const LinkId link : route) state.uses.push_back({link, 1.0});
       state.latency = topology.latency(route);
     }
@@ -109,8 +113,9 @@ struct BareExchange : NetworkListener {
     std::vector<LinkUse> uses;
     for (int shift = 1; shift < ranks; ++shift) {
       for (int r = 0; r < ranks; ++r) {
-        const std::vector<LinkId> route = topology.route(AcceleratorId(static_cast<std::size_t>(r)),
-                                                         AcceleratorId(static_cast<std::size_t>((r + shift) % ranks)));
+        const std::vector<LinkId> route =
+            topology.route(AcceleratorId(static_cast<std::size_t>(r)),
+                           AcceleratorId(static_cast<std::size_t>((r + shift) % ranks)));
         uses.clear();
         for (const LinkId link : route) uses.push_back({link, 1.0});
         network.transfer(uses, Size / ranks, topology.latency(route), static_cast<Token>(r));
@@ -126,8 +131,8 @@ double report(const std::string& what, const std::function<double()>& simulate, 
   const double before = cpu_seconds();
   const double simulated = simulate();
   const double cost = cpu_seconds() - before;
-  fmt::print("{:<44} {:>9.3f} CPU-s   {:>12.9f} s simulated, {:+.1e} off its closed form   peak {:.0f} MiB\n", what, cost,
-             simulated, simulated / expected - 1, peak_mib());
+  fmt::print("{:<44} {:>9.3f} CPU-s   {:>12.9f} s simulated, {:+.1e} off its closed form   peak {:.0f} MiB\n",
+             what, cost, simulated, simulated / expected - 1, peak_mib());
   return cost;
 }
 
@@ -141,20 +146,29 @@ int main(int argc, char** argv) {
   }
   const Cluster cluster = make_cluster(n);
   const auto simulated = [&](CollectiveKind kind, Algorithm algorithm, Detail detail) {
-    return make_simgrid_backend()->run(one_collective(n, kind, algorithm), cluster, {detail, NetworkModel::Fluid})
+    return make_simgrid_backend()
+        ->run(one_collective(n, kind, algorithm), cluster, {detail, NetworkModel::Fluid})
         .step_time.si();
   };
   const double alpha = 2e-6, part = Size.si() / n / 50e9;
   const double ring = 2 * (n - 1) * (alpha + part), exchange = alpha + (n - 1) * part;
   using enum CollectiveKind;
   fmt::print("{} ranks on an ideal switch, 256 MB, links of 50 GB/s and 1 us\n", n);
-  report("ring all-reduce, aggregate", [&] { return simulated(AllReduce, Algorithm::Ring, Detail::Aggregate); }, ring);
-  const double bare_ring = report("ring all-reduce, full, bare fluid core", [&] { return BareRing(cluster.topology, n).run(); }, ring);
-  const double full_ring = report("ring all-reduce, full", [&] { return simulated(AllReduce, Algorithm::Ring, Detail::Full); }, ring);
-  report("all-to-all, aggregate", [&] { return simulated(AllToAll, Algorithm::Direct, Detail::Aggregate); }, exchange);
-  const double bare_exchange = report("all-to-all, full, bare fluid core", [&] { return BareExchange::run(cluster.topology, n); }, exchange);
-  const double full_exchange = report("all-to-all, full", [&] { return simulated(AllToAll, Algorithm::Direct, Detail::Full); }, exchange);
-  fmt::print("our layers over the bare core: ring {:.2f} times, all-to-all {:.2f} times\n", full_ring / bare_ring,
-             full_exchange / bare_exchange);
+  report(
+      "ring all-reduce, aggregate", [&] { return simulated(AllReduce, Algorithm::Ring, Detail::Aggregate); },
+      ring);
+  const double bare_ring = report(
+      "ring all-reduce, full, bare fluid core", [&] { return BareRing(cluster.topology, n).run(); }, ring);
+  const double full_ring = report(
+      "ring all-reduce, full", [&] { return simulated(AllReduce, Algorithm::Ring, Detail::Full); }, ring);
+  report(
+      "all-to-all, aggregate", [&] { return simulated(AllToAll, Algorithm::Direct, Detail::Aggregate); },
+      exchange);
+  const double bare_exchange = report(
+      "all-to-all, full, bare fluid core", [&] { return BareExchange::run(cluster.topology, n); }, exchange);
+  const double full_exchange = report(
+      "all-to-all, full", [&] { return simulated(AllToAll, Algorithm::Direct, Detail::Full); }, exchange);
+  fmt::print("our layers over the bare core: ring {:.2f} times, all-to-all {:.2f} times\n",
+             full_ring / bare_ring, full_exchange / bare_exchange);
   return 0;
 }

@@ -1,11 +1,12 @@
 // Figures of a fabric out of measured collectives.
+#include "sim/calibrate/fabric_fit.hpp"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <filesystem>
 
-#include "sim/calibrate/fabric_fit.hpp"
 #include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/document.hpp"
 #include "sim/config/scenario.hpp"
@@ -42,7 +43,8 @@ std::vector<FabricRow> rows_of(const CollectiveFigures& figures) {
   for (const NcclOp op : {NcclOp::AllReduce, NcclOp::AllGather, NcclOp::ReduceScatter}) {
     for (const auto& [ranks, nodes] : {std::pair{2, 1}, {4, 1}, {8, 1}, {2, 2}, {16, 2}, {8, 8}, {64, 8}}) {
       for (double size = 4096; size < 2e9; size *= 8) {
-        FabricRow row{op, ranks, nodes, Bytes(size), Seconds(1), "made up", "made up", {"rows", static_cast<int>(rows.size()), 0, ""}};
+        FabricRow row{op,         ranks,     nodes,     Bytes(size),
+                      Seconds(1), "made up", "made up", {"rows", static_cast<int>(rows.size()), 0, ""}};
         row.time = model.predict(row, figures).time;
         rows.push_back(row);
       }
@@ -88,21 +90,23 @@ TEST_CASE("a fit makes the best share the links' efficiency, and repeats itself"
         fitted_topology_file(fit_fabric(nodes_of_eight(), rows, Packing::AsMeasured), "eights"));
 }
 
-TEST_CASE("a system that was never measured has the medians of those that were, what was taken over counting once") {
+TEST_CASE(
+    "a system that was never measured has the medians of those that were, what was taken over counting "
+    "once") {
   const auto system = [](double call, double share, double efficiency) {
     TopologySpec spec = nodes_of_eight();
     spec.collectives.emplace().ring = {{"Simple", 1_us * call, 2_us, 3_us, share, 0.5}};
     spec.scale_up->link.efficiency = efficiency;
     return spec;
   };
-  std::vector<TopologySpec> measured{system(10, 0.6, 0.7), system(10, 0.7, 0.7), system(10, 0.8, 0.7), system(20, 0.9, 0.9),
-                                     nodes_of_eight()};  // the last without figures
+  std::vector<TopologySpec> measured{system(10, 0.6, 0.7), system(10, 0.7, 0.7), system(10, 0.8, 0.7),
+                                     system(20, 0.9, 0.9), nodes_of_eight()};  // the last without figures
   measured[3].collectives->ring.push_back({"LL", 5_us, 1_us, 1_us, 0.2, 0.2});
   measured[2].collectives->in_network = {{"Simple", 30_us, 2_us, 2_us, 1, 1}};
   const TypicalFigures typical = typical_figures(measured);
   REQUIRE(typical.collectives.ring.size() == 2);
-  CHECK(typical.collectives.ring[0].call.si() == doctest::Approx(15e-6));      // of 10 and 20
-  CHECK(typical.collectives.ring[0].share_inside == doctest::Approx(0.75));    // of 0.6, 0.7, 0.8, 0.9
+  CHECK(typical.collectives.ring[0].call.si() == doctest::Approx(15e-6));    // of 10 and 20
+  CHECK(typical.collectives.ring[0].share_inside == doctest::Approx(0.75));  // of 0.6, 0.7, 0.8, 0.9
   CHECK(typical.collectives.ring[1].call.si() == doctest::Approx(5e-6));
   CHECK(typical.efficiency_inside == doctest::Approx(0.8));
   CHECK(typical.efficiency_between == doctest::Approx(1.0));
@@ -124,7 +128,8 @@ TEST_CASE("rows that the topology cannot hold are left out, and none at all is a
   CHECK(fit.rows.size() == 4);
   CHECK(fit.left_out == 2);
   rows.erase(rows.begin(), rows.begin() + 4);
-  CHECK_THROWS_AS(static_cast<void>(fit_fabric(nodes_of_eight(), rows, Packing::AsMeasured)), std::invalid_argument);
+  CHECK_THROWS_AS(static_cast<void>(fit_fabric(nodes_of_eight(), rows, Packing::AsMeasured)),
+                  std::invalid_argument);
 }
 
 TEST_CASE("rows of a table are picked by the texts of their columns") {
@@ -134,7 +139,8 @@ TEST_CASE("rows of a table are picked by the texts of their columns") {
       "all_reduce,H100,8,1,1048576,99,NVLS off\n"
       "all_reduce,H100,1,1,1048576,1,\n"
       "hypercube,H100,8,1,1048576,25.4,\n"
-      "sendrecv,H100,2,2,8,,\n", "t.csv");
+      "sendrecv,H100,2,2,8,,\n",
+      "t.csv");
   CHECK(fabric_rows(table, {}).size() == 2);  // one rank, an unknown op, no time
   const std::vector<FabricRow> rows = fabric_rows(table, {{"setting", "off", false}});
   REQUIRE(rows.size() == 1);
@@ -155,32 +161,56 @@ struct System {
 };
 
 TEST_CASE("the catalogue's figures predict the published collectives they were fitted to") {
-  const std::filesystem::path data = std::filesystem::path(SYNCLINE_SOURCE_DIR) / "../shared/data/published/nccl_collectives.csv";
+  const std::filesystem::path data =
+      std::filesystem::path(SYNCLINE_SOURCE_DIR) / "../shared/data/published/nccl_collectives.csv";
   if (!std::filesystem::exists(data)) {
     MESSAGE("skipped: the published tables are not beside the source tree");
     return;
   }
   const CsvTable table = CsvTable::parse(read_text_file(data.string(), 64 << 20), data.string());
-  const auto without = [](std::string column, std::string text) { return RowFilter{std::move(column), std::move(text), false}; };
-  const auto only = [](std::string column, std::string text) { return RowFilter{std::move(column), std::move(text), true}; };
+  const auto without = [](std::string column, std::string text) {
+    return RowFilter{std::move(column), std::move(text), false};
+  };
+  const auto only = [](std::string column, std::string text) {
+    return RowFilter{std::move(column), std::move(text), true};
+  };
   const std::vector<System> systems = {
-      {"dgx-a100", "A100", {only("nodes", "1"), without("source", "SuperBench"), without("source", "Vidur"),
-                            without("source", "Polaris"), without("gpu", "PCIe"), without("gpu", "pairs")},
-       Packing::AsMeasured, 0.10, 0.10},
-      {"dgx-h100", "H100-80GB SXM", {without("inter_network", "EFA"), without("inter_network", "TCPXO"),
-                                     without("inter_network", "SHARP"), without("nccl_version", "2.28.7"),
-                                     without("log_id", "pair-c"), without("op", "sendrecv")},
-       Packing::AsMeasured, 0.10, 0.20},
+      {"dgx-a100",
+       "A100",
+       {only("nodes", "1"), without("source", "SuperBench"), without("source", "Vidur"),
+        without("source", "Polaris"), without("gpu", "PCIe"), without("gpu", "pairs")},
+       Packing::AsMeasured,
+       0.10,
+       0.10},
+      {"dgx-h100",
+       "H100-80GB SXM",
+       {without("inter_network", "EFA"), without("inter_network", "TCPXO"), without("inter_network", "SHARP"),
+        without("nccl_version", "2.28.7"), without("log_id", "pair-c"), without("op", "sendrecv")},
+       Packing::AsMeasured,
+       0.10,
+       0.20},
       {"h100-efa", "H100-80GB SXM", {only("inter_network", "EFA")}, Packing::AsMeasured, 0.10, 0.20},
-      {"dgx-h200", "H200", {without("setting", "NVLS_ENABLE=0"), without("setting", "NVLS off")},
-       Packing::AsMeasured, 0.10, 0.15},
-      {"dgx-b200", "B200", {without("gpu", "GB200"), without("setting", "NVLS_ENABLE=0"), without("setting", "torch")},
-       Packing::AsMeasured, 0.08, 0.10},
+      {"dgx-h200",
+       "H200",
+       {without("setting", "NVLS_ENABLE=0"), without("setting", "NVLS off")},
+       Packing::AsMeasured,
+       0.10,
+       0.15},
+      {"dgx-b200",
+       "B200",
+       {without("gpu", "GB200"), without("setting", "NVLS_ENABLE=0"), without("setting", "torch")},
+       Packing::AsMeasured,
+       0.08,
+       0.10},
       {"dgx-b300", "B300", {without("gpu", "GB300")}, Packing::AsMeasured, 0.08, 0.08},
       {"gb200-nvl72", "GB200", {}, Packing::FillNodes, 0.10, 0.10},
       {"gb300-nvl72", "GB300", {}, Packing::FillNodes, 0.08, 0.08},
-      {"polaris", "A100-40GB SXM", {only("source", "Polaris"), only("setting", "set 5"), only("nodes", "2")},
-       Packing::AsMeasured, 0.25, 0.30},
+      {"polaris",
+       "A100-40GB SXM",
+       {only("source", "Polaris"), only("setting", "set 5"), only("nodes", "2")},
+       Packing::AsMeasured,
+       0.25,
+       0.30},
       {"mi300x", "MI300X", {}, Packing::AsMeasured, 0.10, 0.20},
       {"mi325x", "MI325X", {}, Packing::AsMeasured, 0.25, 0.25},
       {"mi355x", "MI355X", {}, Packing::AsMeasured, 0.10, 0.10},
@@ -206,8 +236,8 @@ TEST_CASE("the catalogue's figures predict the published collectives they were f
     }
     const ErrorSummary large = errors_of(check, [](const FabricRow& row) { return row.size >= 1_MiB; });
     const ErrorSummary small = errors_of(check, [](const FabricRow& row) { return row.size < 1_MiB; });
-    report += fmt::format("{:<14} {:>5} rows of 1 MiB and more {:>5.1f} %, {:>5} below {:>5.1f} %\n", system.topology,
-                          large.rows, 100 * large.mean, small.rows, 100 * small.mean);
+    report += fmt::format("{:<14} {:>5} rows of 1 MiB and more {:>5.1f} %, {:>5} below {:>5.1f} %\n",
+                          system.topology, large.rows, 100 * large.mean, small.rows, 100 * small.mean);
     CHECK(large.rows > 0);
     CHECK(large.mean < system.large);
     CHECK(small.mean < system.small);

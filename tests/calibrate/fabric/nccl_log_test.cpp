@@ -1,4 +1,6 @@
 // Logs of nccl-tests in the layouts that people have them in.
+#include "sim/calibrate/nccl_log.hpp"
+
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -6,7 +8,6 @@
 #include <sstream>
 
 #include "sim/calibrate/fabric_fit.hpp"
-#include "sim/calibrate/nccl_log.hpp"
 
 namespace syncline::calibrate {
 namespace {
@@ -17,17 +18,23 @@ const std::string Devices =
     "#  Rank  1 Group  0 Pid     26 on node1 device  1 [0x64] NVIDIA H100 80GB HBM3\n"
     "#  Rank  2 Group  0 Pid     25 on node2 device  0 [0x53] NVIDIA H100 80GB HBM3\n"
     "#  Rank  3 Group  0 Pid     26 on node2 device  1 [0x64] NVIDIA H100 80GB HBM3\n";
-const std::string Begin = "# nThread 1 nGpus 1 minBytes 8 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20\n#\n";
+const std::string Begin =
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20\n#\n";
 const std::string Heading =
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n";
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+    "busbw #wrong\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+    "(GB/s)\n";
 // 4 MiB in 100 us: 41.94 GB/s; 1.5 times that among 4
-const std::string Row = "     4194304       1048576     float     sum      -1    100.0   41.94   62.91      0    102.0   41.12   61.68      0\n";
+const std::string Row =
+    "     4194304       1048576     float     sum      -1    100.0   41.94   62.91      0    102.0   41.12   "
+    "61.68      0\n";
 const std::string End = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 62.2\n#\n";
 
 TEST_CASE("a plain log: its ranks, nodes, devices and rows") {
   const NcclLog log = read_nccl_logs("# Collective test starting: all_reduce_perf\n" + Begin + Devices +
-                                         "NCCL version 2.22.3+cuda12.2\n" + Heading + Row + End, "a.log");
+                                         "NCCL version 2.22.3+cuda12.2\n" + Heading + Row + End,
+                                     "a.log");
   REQUIRE(log.runs.size() == 1);
   const NcclRun& run = log.runs[0];
   CHECK(run.op == NcclOp::AllReduce);
@@ -61,10 +68,12 @@ TEST_CASE("the same row in every disguise") {
   for (const Case& one : {
            Case{"as it is", Row},
            {"no root column, errors not checked",
-            "     4194304       1048576   float     sum    100.0   41.94   62.91    N/A    102.0   41.12   61.68    N/A\n"},
+            "     4194304       1048576   float     sum    100.0   41.94   62.91    N/A    102.0   41.12   "
+            "61.68    N/A\n"},
            {"tagged by mpirun", "[1,0]<stdout>:" + Row},
            {"tagged in the middle",
-            "[1,0]<stdout>:     4194304       1048576     float     sum      -1[1,0]<stdout>:    100.0   41.94   62.91      0"
+            "[1,0]<stdout>:     4194304       1048576     float     sum      -1[1,0]<stdout>:    100.0   "
+            "41.94   62.91      0"
             "[1,0]<stdout>:    102.0   41.12   61.68      0\n"},
            {"broken in the middle, with a message of the library between",
             "     4194304       1048576     float     sum      -1node1:25:25 [0] NCCL INFO comm 0x5\n"
@@ -76,7 +85,8 @@ TEST_CASE("the same row in every disguise") {
        }) {
     CAPTURE(std::string(one.name));
     const bool rooted = one.row.find("-1") != std::string::npos;
-    const NcclLog log = read_nccl_logs(Begin + Devices + (rooted ? Heading : "") + one.row + End, "all_reduce.log");
+    const NcclLog log =
+        read_nccl_logs(Begin + Devices + (rooted ? Heading : "") + one.row + End, "all_reduce.log");
     REQUIRE(log.runs.size() == 1);
     REQUIRE(log.runs[0].rows.size() == 1);
     CHECK(log.runs[0].rows[0].out_of_place.time.si() == doctest::Approx(100e-6));
@@ -88,31 +98,38 @@ TEST_CASE("the same row in every disguise") {
 
 TEST_CASE("runs of one rank are told from one run of many, and no cost is taken from them") {
   const auto process = [](const std::string& pid, const std::string& device) {
-    return Begin + "# Using devices\n#  Rank  0 Group  0 Pid " + pid + " on nodea device  " + device + "\n" + Heading +
-           "     1048576        262144     float     sum      -1     5.10   205.6    0.00      0     5.12   204.8    0.00      0\n" +
+    return Begin + "# Using devices\n#  Rank  0 Group  0 Pid " + pid + " on nodea device  " + device + "\n" +
+           Heading +
+           "     1048576        262144     float     sum      -1     5.10   205.6    0.00      0     5.12   "
+           "204.8    0.00      0\n" +
            End;
   };
   // One after another, and printed into each other.
   const std::string first = process("101", "0"), second = process("102", "1");
   const std::size_t half = first.find("#  Rank");
-  const std::string mixed = first.substr(0, half) + second.substr(0, half) + first.substr(half) + second.substr(half);
+  const std::string mixed =
+      first.substr(0, half) + second.substr(0, half) + first.substr(half) + second.substr(half);
   for (const std::string& text : {first + second, mixed}) {
     const NcclLog log = read_nccl_logs(text, "a9.log");
     CHECK(log.runs.size() == 2);
     for (const NcclRun& run : log.runs) CHECK(run.ranks == 1);
     REQUIRE(log.warnings.size() == 1);
     CHECK(log.warnings[0].find("2 separate runs of 1 rank") == 0);
-    CHECK_THROWS_WITH_AS(static_cast<void>(fabric_rows(log)), doctest::Contains("2 separate runs of 1 rank"), InputError);
+    CHECK_THROWS_WITH_AS(static_cast<void>(fabric_rows(log)), doctest::Contains("2 separate runs of 1 rank"),
+                         InputError);
   }
 }
 
 TEST_CASE("a printed busbw that does not follow from size and time is pointed out") {
-  const std::string wrong = "     4194304       1048576     float     sum      -1    100.0   41.94   41.94      0    102.0   41.12   41.12      0\n";
+  const std::string wrong =
+      "     4194304       1048576     float     sum      -1    100.0   41.94   41.94      0    102.0   41.12 "
+      "  41.12      0\n";
   const NcclLog log = read_nccl_logs(Begin + Devices + Heading + Row + wrong + End, "all_reduce.log");
   REQUIRE(log.runs.size() == 1);
   REQUIRE(log.runs[0].warnings.size() == 1);
   CHECK(log.runs[0].warnings[0] ==
-        "1 of 2 rows print another busbw than all_reduce among 4 ranks has by its size and time, the first in line 11");
+        "1 of 2 rows print another busbw than all_reduce among 4 ranks has by its size and time, the first "
+        "in line 11");
 }
 
 TEST_CASE("a log that breaks off says so, and keeps the rows that are whole") {
@@ -120,8 +137,9 @@ TEST_CASE("a log that breaks off says so, and keeps the rows that are whole") {
   REQUIRE(log.runs.size() == 1);
   CHECK(log.runs[0].rows.size() == 1);
   CHECK_FALSE(log.runs[0].complete);
-  CHECK(log.runs[0].warnings == std::vector<std::string>{"1 row is broken off and left out",
-                                                         "cut off after 1 rows: the closing average is missing"});
+  CHECK(log.runs[0].warnings ==
+        std::vector<std::string>{"1 row is broken off and left out",
+                                 "cut off after 1 rows: the closing average is missing"});
 }
 
 TEST_CASE("an op that is not named is told by its bandwidths where they tell") {
@@ -129,7 +147,8 @@ TEST_CASE("an op that is not named is told by its bandwidths where they tell") {
   REQUIRE(log.runs.size() == 1);
   CHECK(log.runs[0].op == NcclOp::AllReduce);  // 62.91 / 41.94 = 2 · 3/4
   REQUIRE(log.runs[0].warnings.size() == 1);
-  CHECK(log.runs[0].warnings[0] == "the log does not say which collective this is; all_reduce by its busbw / algbw");
+  CHECK(log.runs[0].warnings[0] ==
+        "the log does not say which collective this is; all_reduce by its busbw / algbw");
 }
 
 TEST_CASE("text that is no log is no log") {
@@ -149,7 +168,8 @@ std::string content_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-const std::filesystem::path RawLogs = std::filesystem::path(SYNCLINE_SOURCE_DIR) / "../shared/data/published/raw_logs";
+const std::filesystem::path RawLogs =
+    std::filesystem::path(SYNCLINE_SOURCE_DIR) / "../shared/data/published/raw_logs";
 
 TEST_CASE("public logs of seven layouts are read whole") {
   if (!std::filesystem::exists(RawLogs)) {
@@ -172,7 +192,13 @@ TEST_CASE("public logs of seven layouts are read whole") {
            {"h100_2node_efa_mpi_tagged_debug.log", {AllReduce}, 16, 2, 32, "2.22.3", true},
            {"h100_2node_tcpxo_markdown.md", {AllReduce}, 16, 2, 31, "", true},
            {"mi300x_2node_16gpu_rccl.log", {AllReduce}, 16, 2, 32, "2.22.3", true},
-           {"h100_10node_80gpu_five_ops.log", {AllReduce, AllGather, ReduceScatter, AllToAll, SendReceive}, 80, 10, 10, "2.29.2", true},
+           {"h100_10node_80gpu_five_ops.log",
+            {AllReduce, AllGather, ReduceScatter, AllToAll, SendReceive},
+            80,
+            10,
+            10,
+            "2.29.2",
+            true},
        }) {
     CAPTURE(one.file);
     const NcclLog log = read_nccl_logs(content_of(RawLogs / one.file), one.file);
@@ -188,7 +214,8 @@ TEST_CASE("public logs of seven layouts are read whole") {
       CHECK(run.rows.size() == one.rows);
       CHECK(run.version == one.version);
       CHECK(run.complete == one.complete);
-      for (const std::string& warning : run.warnings) CHECK(warning.find("does not say which collective") != std::string::npos);
+      for (const std::string& warning : run.warnings)
+        CHECK(warning.find("does not say which collective") != std::string::npos);
     }
   }
 }

@@ -105,9 +105,7 @@ std::vector<AcceleratorId> parse_ranks(const std::string& text) {
 
 std::vector<std::vector<AcceleratorId>> split_ranks(const std::vector<AcceleratorId>& ranks, std::size_t size,
                                                     std::size_t stride) {
-  if (size < 2)
-    refuse("--group-size",
-           fmt::format("{} rank{} a group have nobody to talk to", size, size == 1 ? "" : "s"));
+  if (size < 2) refuse(ranks.size() < 2 ? "--ranks" : "--group-size", "one rank alone has nobody to talk to");
   const std::size_t block = size * stride;
   if (ranks.size() % block != 0)
     refuse("--group-size",

@@ -248,10 +248,10 @@ Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group)
     return all.front();
   std::vector<std::pair<Algorithm, Seconds>> times;
   Seconds least(std::numeric_limits<double>::infinity());
-  for (const bool chains : {false, true}) {
+  for (const bool exact : {true, false}) {
     for (const Algorithm algorithm : all) {
       if (!may_choose(collective, algorithm, group)) continue;
-      if (cost_of(collective, algorithm, group).chains.has_value() != chains) continue;
+      if (cost_of(collective, algorithm, group).exact() != exact) continue;
       times.emplace_back(algorithm, time_by_links(collective, algorithm, group, least));
       least = std::min(least, times.back().second);
     }
@@ -265,10 +265,10 @@ Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group)
 Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
                                         Seconds to_beat) {
   const LinkCost& cost = cost_of(collective, algorithm, group);
-  if (!cost.chains) return cost.time(collective.bytes);
-  const ChainCost::Bounds bounds = cost.chains->bounds(collective.bytes);
+  if (cost.exact()) return cost.time(collective.bytes);
+  const CostBounds bounds = cost.bounds(collective.bytes);
   if (to_beat < bounds.least || to_beat > bounds.most) return cost.time(collective.bytes);
-  if (cost.chains->sends(collective.bytes) > LongestRehearsal) return cost.time(collective.bytes);
+  if (cost.sends(collective.bytes) > LongestRehearsal) return cost.time(collective.bytes);
   return rehearsed_time(collective, algorithm, group);
 }
 

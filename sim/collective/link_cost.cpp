@@ -1,11 +1,14 @@
 #include "sim/collective/link_cost.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/collective/cost.hpp"
 
 namespace syncline {
 namespace {
+
+constexpr double Rounding = 1e-9;
 
 /// Follows ways, and adds up what they load.
 class Pricer {
@@ -62,6 +65,8 @@ LinkCost cost_of_chains(const CollectivePlan& plan, Pricer& pricer) {
 
 LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer& pricer) {
   LinkCost cost;
+  LinkCost::Range range{{{}, {}}, {}, 0};
+  bool alike = true;
   const double others = static_cast<double>(members - 1);
   for (const Burst& burst : plan.phases) {
     const std::size_t sources = burst.pattern == Burst::Pattern::AllPairs ? members : 1;
@@ -79,7 +84,13 @@ LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer&
     mean.seconds_per_byte = pricer.take();
     longest.seconds_per_byte = mean.seconds_per_byte / others;
     cost.phases.push_back({mean, longest});
+    alike = alike && mean.latency >= longest.latency * (1 - Rounding);
+    range.least[0].latency += longest.latency;
+    range.least[1].seconds_per_byte += mean.seconds_per_byte;
+    range.sends += static_cast<double>(sources) * others;
   }
+  range.most = {range.least[0].latency, range.least[1].seconds_per_byte};
+  if (!alike) cost.range = range;
   return cost;
 }
 
@@ -94,21 +105,68 @@ LinkCost cost_of_flows(CollectiveKind kind, const CollectivePlan& plan, const Gr
   return {{{{inside * hops.inside + between * hops.between, pricer.take()}}}};
 }
 
+/// Rounds of equal number take as many steps in all tracks.
+bool in_step(const std::vector<Track>& tracks) {
+  const auto same = [&](const Track& track) {
+    return std::ranges::equal(track, tracks.front(), {}, &Round::repeat, &Round::repeat);
+  };
+  return std::ranges::all_of(tracks, same);
+}
+
+/// Of tracks whose rounds drift apart.
+LinkCost cost_of_drifting(const std::vector<Track>& tracks, Pricer& pricer) {
+  LinkCost::Range range;
+  for (const Track& track : tracks) {
+    LinearCost& alone = range.least.emplace_back();
+    for (const Round& round : track) {
+      Seconds longest;
+      for (const Flow& flow : round.flows)
+        longest = std::max(longest, pricer.add(flow.from, flow.to, flow.share));
+      alone.latency += longest * static_cast<double>(round.repeat);
+      alone.seconds_per_byte += pricer.take();
+      range.sends += static_cast<double>(round.flows.size());
+    }
+    range.most.latency += alone.latency;
+    range.most.seconds_per_byte += alone.seconds_per_byte;
+  }
+  for (const Track& track : tracks)
+    for (const Round& round : track)
+      for (const Flow& flow : round.flows) pricer.add(flow.from, flow.to, flow.share);
+  range.least.push_back({Seconds(0), pricer.take()});  // of the fullest link
+  return {{range.least}, {}, range};
+}
+
 LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
+  if (!in_step(*plan.tracks)) return cost_of_drifting(*plan.tracks, pricer);
   LinkCost cost;
-  std::size_t rounds = 0;
-  for (const Track& track : *plan.tracks) rounds = std::max(rounds, track.size());
-  for (std::size_t r = 0; r < rounds; ++r) {
-    Seconds longest;
+  LinkCost::Range range{{{}, {}}, {}, 0};
+  bool alike = true;
+  for (std::size_t r = 0; r < plan.tracks->front().size(); ++r) {
+    Seconds longest, shortest(std::numeric_limits<double>::infinity());
     for (const Track& track : *plan.tracks) {
-      if (r >= track.size()) continue;
-      for (const Flow& flow : track[r].flows)
-        longest = std::max(longest,
-                           pricer.add(flow.from, flow.to, flow.share) * static_cast<double>(track[r].repeat));
+      for (const Flow& flow : track[r].flows) {
+        const Seconds latency =
+            pricer.add(flow.from, flow.to, flow.share) * static_cast<double>(track[r].repeat);
+        longest = std::max(longest, latency);
+        shortest = std::min(shortest, latency);
+      }
+      range.sends += static_cast<double>(track[r].flows.size());
     }
     cost.phases.push_back({{longest, pricer.take()}});
+    const LinearCost& round = cost.phases.back().front();
+    alike = alike && shortest >= longest * (1 - Rounding);
+    range.least[0].latency += longest;
+    range.least[1].seconds_per_byte += round.seconds_per_byte;
   }
+  range.most = {range.least[0].latency, range.least[1].seconds_per_byte};
+  if (!alike) cost.range = range;
   return cost;
+}
+
+Seconds longest_of(const std::vector<LinearCost>& costs, Bytes bytes) {
+  Seconds longest;
+  for (const LinearCost& one : costs) longest = std::max(longest, one.of(bytes));
+  return longest;
 }
 
 }  // namespace
@@ -130,7 +188,7 @@ double ChainCost::sends(Bytes bytes) const {
   return chains * static_cast<double>(chains_.front().size()) * chain_pieces(bytes / chains);
 }
 
-ChainCost::Bounds ChainCost::bounds(Bytes bytes) const {
+CostBounds ChainCost::bounds(Bytes bytes) const {
   const Bytes part = bytes / static_cast<double>(chains_.size());
   const auto pieces = static_cast<std::size_t>(chain_pieces(part));
   const double piece = part.si() / static_cast<double>(pieces), followers = static_cast<double>(pieces - 1);
@@ -161,7 +219,7 @@ ChainCost::Bounds ChainCost::bounds(Bytes bytes) const {
       together[c].add(hop.latency + Seconds(piece * shared));
     }
   }
-  Bounds bounds{Seconds(bytes.si() * seconds_per_byte_), Seconds(0)};
+  CostBounds bounds{Seconds(bytes.si() * seconds_per_byte_), Seconds(0)};
   Pace all;
   for (std::size_t c = 0; c < chains_.size(); ++c) {
     bounds.least = std::max(bounds.least, alone[c].whole(followers));
@@ -171,17 +229,24 @@ ChainCost::Bounds ChainCost::bounds(Bytes bytes) const {
   return bounds;
 }
 
+CostBounds LinkCost::bounds(Bytes bytes) const {
+  if (chains) return chains->bounds(bytes);
+  if (range) return {longest_of(range->least, bytes), range->most.of(bytes)};
+  return {time(bytes), time(bytes)};
+}
+
+double LinkCost::sends(Bytes bytes) const {
+  if (chains) return chains->sends(bytes);
+  return range ? range->sends : 0;
+}
+
 Seconds LinkCost::time(Bytes bytes) const {
   if (chains) {
-    const ChainCost::Bounds bounds = chains->bounds(bytes);
-    return (bounds.least + bounds.most) / 2.0;
+    const CostBounds ends = chains->bounds(bytes);
+    return (ends.least + ends.most) / 2.0;
   }
   Seconds total;
-  for (const std::vector<LinearCost>& phase : phases) {
-    Seconds longest;
-    for (const LinearCost& one : phase) longest = std::max(longest, one.of(bytes));
-    total += longest;
-  }
+  for (const std::vector<LinearCost>& phase : phases) total += longest_of(phase, bytes);
   return total;
 }
 

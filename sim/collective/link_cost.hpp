@@ -22,15 +22,17 @@ struct LinearCost {
   friend auto operator<=>(const LinearCost&, const LinearCost&) = default;
 };
 
+/// What something takes at least and at most.
+struct CostBounds {
+  Seconds least, most;
+};
+
 /// Chains side by side, each passing on its part in pieces.
 class ChainCost {
  public:
   struct Hop {
     Seconds latency;
     std::vector<LinkUse> uses;  // coefficient: seconds that a byte takes, alone
-  };
-  struct Bounds {
-    Seconds least, most;
   };
 
   /// @param chains  as many hops in each
@@ -40,7 +42,7 @@ class ChainCost {
   /// shares it all the time; the other pieces follow at the slowest of these paces. Equal where chains do not
   /// meet.
   /// @param bytes  of all chains together
-  [[nodiscard]] Bounds bounds(Bytes bytes) const;
+  [[nodiscard]] CostBounds bounds(Bytes bytes) const;
   /// Sends of pieces over a hop, in all.
   [[nodiscard]] double sends(Bytes bytes) const;
 
@@ -54,6 +56,18 @@ class ChainCost {
 struct LinkCost {
   std::vector<std::vector<LinearCost>> phases;
   std::optional<ChainCost> chains{};
+  /// Where the phases are an estimate.
+  struct Range {
+    std::vector<LinearCost> least;  // it does not end before any of these
+    LinearCost most;
+    double sends = 0;  // in all
+  };
+  std::optional<Range> range{};
+
+  /// Whether it is known; else it lies between bounds, and takes a rehearsal of so many sends to be told.
+  [[nodiscard]] bool exact() const { return !chains && !range; }
+  [[nodiscard]] CostBounds bounds(Bytes bytes) const;
+  [[nodiscard]] double sends(Bytes bytes) const;
 
   /// Of chains half-way between their bounds.
   [[nodiscard]] Seconds time(Bytes bytes) const;
@@ -63,9 +77,13 @@ struct LinkCost {
 
 /// - lanes: steps · (slowest hop's latency + step / pace of the fullest link); chains as above;
 /// - bursts: near transfers are served while the first bytes are on their way to the far ones, so a phase
-///   takes its mean latency and all at the fullest link, or its longest latency and what a member sends last;
+///   takes its mean latency and all at the fullest link, or its longest latency and what a member sends last.
+///   Where latencies differ that is an estimate, between the longest latency or the fullest link and both;
 /// - flows: hops_of() times the longest latency inside and between nodes, then all at the fullest link;
-/// - rounds: those of equal number in all tracks are taken to run at the same time.
+/// - rounds: those of equal number run at the same time in all tracks where they take as many steps in each, and
+///   take their longest latency and all at the fullest link, or less where latencies differ within a round.
+///   Elsewhere the longest track alone, or what is on the fullest link, is the least, and all tracks one after
+///   another the most.
 ///
 /// Exact where ways are alike; never less than bytes on the fullest link.
 /// @param plan  of 1 byte; in one chunk

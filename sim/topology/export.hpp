@@ -43,7 +43,7 @@ inline constexpr std::size_t MostPlatformHosts = 512;
 /// @throws std::invalid_argument when there are more hosts than that, or traffic is sprayed, for which platforms have no word
 void write_simgrid_platform(std::ostream& out, const Topology& topology);
 
-/// What such a file leaves out.
+/// What such a file leaves out. SimGrid has all of its routes; read_simgrid_platform() takes the links of them.
 [[nodiscard]] std::vector<std::string> lost_in_platform(const Topology& topology);
 
 /// What is wrong in a file of another format.

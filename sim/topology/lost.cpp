@@ -26,19 +26,40 @@ bool are_equal(const std::vector<LinkUse>& a, const std::vector<LinkUse>& b) {
   });
 }
 
-/// Share of the pairs whose traffic takes other links by one router than by the other.
-double share_apart(const Topology& topology, const Router& a, const Router& b) {
+/// How far apart two routers are, over up to 64 x 64 pairs.
+struct Apart {
+  double share = 0;     // of the pairs whose traffic takes other links
+  bool longer = false;  // by the first some pair takes more of them
+};
+Apart apart(const Topology& topology, const Router& a, const Router& b) {
   constexpr std::size_t Most = 64;  // sources, and targets
   const std::size_t n = topology.accelerators().size(), tried = std::min(n, Most);
   const auto at = [&](std::size_t i) { return AcceleratorId(tried == 1 ? 0 : i * (n - 1) / (tried - 1)); };
-  std::size_t apart = 0, all = 0;
+  Apart found;
+  std::size_t different = 0, all = 0;
   for (std::size_t i = 0; i < tried; ++i)
     for (std::size_t j = 0; j < tried; ++j) {
       if (i == j) continue;
       ++all;
-      if (!are_equal(load_of(a, at(j), at(i)), load_of(b, at(j), at(i)))) ++apart;
+      const std::vector<LinkUse> one = load_of(a, at(j), at(i)), other = load_of(b, at(j), at(i));
+      if (!are_equal(one, other)) ++different;
+      found.longer = found.longer || one.size() > other.size();
     }
-  return all == 0 ? 0 : static_cast<double>(apart) / static_cast<double>(all);
+  if (all > 0) found.share = static_cast<double>(different) / static_cast<double>(all);
+  return found;
+}
+
+std::string pairs_text(double share) {
+  return fmt::format("the routes of {:.0f} % of the pairs of accelerators", std::ceil(100 * share));
+}
+
+/// What is not told by vertices and links.
+std::vector<std::string> lost_in_graphs(const Topology& topology) {
+  std::vector<std::string> lost;
+  if (topology.collectives() != nullptr) lost.emplace_back("the figures of collectives");
+  if (!topology.shape().torus.empty())
+    lost.emplace_back("the dimensions along which collectives go on a torus");
+  return lost;
 }
 
 struct Nearest {
@@ -66,20 +87,21 @@ GraphRoutes nearest_routes(const TopologySpec& spec) {
 }
 
 std::vector<std::string> lost_in_platform(const Topology& topology) {
-  std::vector<std::string> lost;
-  if (topology.collectives() != nullptr) lost.emplace_back("the figures of collectives");
-  if (!topology.shape().torus.empty())
-    lost.emplace_back("the dimensions along which collectives go on a torus");
+  std::vector<std::string> lost = lost_in_graphs(topology);
+  const std::unique_ptr<const Router> graph = graph_router(topology, GraphRouting::Shortest, 0);
+  const auto [share, longer] = apart(topology, topology.router(), *graph);
+  if (longer)
+    lost.emplace_back("paths of fewest links alone, without which it cannot be read back here");
+  else if (share > 0)
+    lost.push_back(pairs_text(share) + " for who reads it back here, where routes are decided anew");
   return lost;
 }
 
 std::vector<std::string> lost_in_graphml(const Topology& topology, const GraphRoutes& routes) {
-  std::vector<std::string> lost = lost_in_platform(topology);
+  std::vector<std::string> lost = lost_in_graphs(topology);
   const std::unique_ptr<const Router> graph = graph_router(topology, routes.routing, routes.seed);
-  const double apart = share_apart(topology, topology.router(), *graph);
-  if (apart > 0)
-    lost.push_back(fmt::format("the routes of {:.0f} % of the pairs of accelerators (there: {})",
-                               std::ceil(100 * apart), graph->description()));
+  const double share = apart(topology, topology.router(), *graph).share;
+  if (share > 0) lost.push_back(fmt::format("{} (there: {})", pairs_text(share), graph->description()));
   return lost;
 }
 

@@ -432,6 +432,9 @@ std::vector<Fabric> many_fabrics() {
   };
   all.push_back({"line of a torus", torus_of({8}, {})});
   all.push_back({"lopsided torus", torus_of({4, 8}, {})});
+  all.push_back({"long torus", torus_of({2, 8}, {})});
+  all.push_back({"long torus of three dimensions", torus_of({2, 2, 8}, {})});
+  all.push_back({"torus of three lengths", torus_of({2, 4, 8}, {})});
   all.push_back({"torus of three dimensions", torus_of({4, 4, 4}, {})});
   all.push_back({"twisted torus", torus_of({4, 4, 8}, {{0, 2, 4}, {1, 2, 4}})});
   all.push_back({"rails", rails(false)});
@@ -458,7 +461,7 @@ TEST_CASE("auto takes what ends first, alone on the network, or what ends within
     for (const CollectiveKind kind :
          {AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Scatter, Gather}) {
       CAPTURE(std::string(name_of(kind)));
-      for (const double bytes : {64.0, 8e3, 1e6, 64e6, 1e9}) {
+      for (const double bytes : {64.0, 8e3, 64e3, 256e3, 1e6, 4e6, 64e6, 1e9}) {
         CAPTURE(bytes);
         const RunResult result = run(fabric.cluster, kind, Bytes(bytes), Algorithm::Auto, Aggregate);
         double best = 1e9;

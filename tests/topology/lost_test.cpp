@@ -68,9 +68,24 @@ TEST_CASE(
 }
 
 TEST_CASE("a SimGrid platform holds all routes, but no figures of collectives") {
-  CHECK(lost_in_platform(build_topology(tree(FatTreeRouting::DModK))).empty());
-  CHECK(lost_in_platform(build_topology(with_figures(tree(FatTreeRouting::DModK)))) ==
+  CHECK(lost_in_platform(build_topology(fat_tree(8, 1, {}))).empty());
+  CHECK(lost_in_platform(build_topology(with_figures(fat_tree(8, 1, {})))) ==
         std::vector<std::string>{"the figures of collectives"});
+  // SimGrid has all routes; here they are decided anew, and only those of fewest links are read.
+  const std::vector<std::string> hashed = lost_in_platform(build_topology(tree(FatTreeRouting::Ecmp)));
+  REQUIRE(hashed.size() == 1);
+  CHECK(hashed[0].find("for who reads it back here") != std::string::npos);
+  TopologySpec groups;
+  groups.name = "dragonfly";
+  groups.accelerators = 72;
+  DragonflySpec dragonfly;
+  dragonfly.routers = 4;
+  dragonfly.endpoints = dragonfly.global = 2;
+  dragonfly.link = {BytesPerSecond(1e9), 1.0, Seconds(1e-6)};
+  groups.scale_out = dragonfly;
+  const std::vector<std::string> detours = lost_in_platform(build_topology(groups));
+  REQUIRE(detours.size() == 1);
+  CHECK(detours[0].find("cannot be read back here") != std::string::npos);
 }
 
 }  // namespace syncline

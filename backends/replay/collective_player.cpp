@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint32_t PositionBits = 20;
 constexpr std::uint32_t PositionMask = (1U << PositionBits) - 1;
 
-constexpr std::size_t MostFanOuts =
-    512;  // of one exchange; they cost the square of their number, and more are one action
+// Of one exchange; they cost the square of their number, and more are one action.
+constexpr std::size_t MostFanOuts = 512;
 
 constexpr double LongestRehearsal = 100000;  // sends: a tenth of a second
 
@@ -32,10 +32,6 @@ std::uint32_t step_of(std::size_t lane, std::size_t position) {
 void insert_if_different(std::vector<HopCost>& ascending, const HopCost& cost) {
   const auto place = std::lower_bound(ascending.begin(), ascending.end(), cost);
   if (place == ascending.end() || *place != cost) ascending.insert(place, cost);
-}
-
-Load scaled(const Load& of_byte, Bytes bytes) {
-  return {of_byte.inside * bytes.si(), of_byte.between * bytes.si(), of_byte.out_of_node * bytes.si()};
 }
 
 // All that a plan moves, at the same time: pieces that follow close upon each other load all hops of a chain.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
 
+#include "sim/calibrate/algorithm_lists.hpp"
 #include "sim/calibrate/measured_collectives.hpp"
 #include "sim/core/random.hpp"
 #include "sim/core/units.hpp"
@@ -29,13 +29,9 @@ constexpr double FirstOwnBlock = 0.2;  // where the search begins if nothing is 
 
 // --- the figures as one list of numbers ---
 
-using Lists = std::array<std::vector<ProtocolFigures> CollectiveFigures::*, 5>;
-constexpr Lists AllLists{&CollectiveFigures::ring, &CollectiveFigures::tree, &CollectiveFigures::in_network,
-                         &CollectiveFigures::direct, &CollectiveFigures::send};
-
 /// One number that the search may change.
 struct Variable {
-  std::vector<ProtocolFigures> CollectiveFigures::*list = nullptr;  // nullptr: the node's limit
+  AlgorithmList list = nullptr;  // nullptr: the node's limit
   std::size_t protocol = 0;
   enum class What {
     Call,
@@ -120,7 +116,7 @@ CollectiveFigures begin_figures(const TopologySpec& base) {
   CollectiveFigures figures = base.collectives.value_or(CollectiveFigures{});
   const ProtocolFigures low = seed(base, "LL", 0.3, 0.2), middle = seed(base, "LL128", 0.5, 0.6),
                         high = seed(base, "Simple", 1, 1);
-  for (const auto list : AllLists)
+  for (const auto list : AlgorithmLists)
     if ((figures.*list).empty() && list != &CollectiveFigures::in_network)
       figures.*list =
           list == &CollectiveFigures::ring ? std::vector{low, middle, high} : std::vector{low, high};
@@ -139,7 +135,7 @@ class Search {
  public:
   Search(FabricModel& model, const std::vector<FabricRow>& rows, const CollectiveFigures& begin)
       : begin_(begin) {
-    for (const auto list : AllLists)  // of nothing there are no shares
+    for (const auto list : AlgorithmLists)  // of nothing there are no shares
       for (ProtocolFigures& one : begin_.*list)
         for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
           *time = std::max(*time, Seconds(LeastTime));
@@ -149,7 +145,7 @@ class Search {
     for (const FabricRow& row : rows) {
       const auto* candidates = &model.candidates(row);
       const double weight = 1 / count[candidates] / static_cast<double>(count.size());
-      rows_.push_back({candidates, row.size.si(), std::log(row.time.si()), weight});
+      rows_.push_back({candidates, row.size, std::log(row.time.si()), weight});
     }
     find_variables();
   }
@@ -176,7 +172,7 @@ class Search {
  private:
   struct Row {
     const std::vector<FabricModel::Candidate>* candidates;
-    double bytes;
+    Bytes bytes;
     double log_time;
     double weight;  // their sum is 1
   };
@@ -190,8 +186,7 @@ class Search {
     for (const Row& row : rows_) {
       double least = std::numeric_limits<double>::infinity();
       for (const FabricModel::Candidate& candidate : *row.candidates) {
-        const Load load{candidate.load.inside * row.bytes, candidate.load.between * row.bytes,
-                        candidate.load.out_of_node * row.bytes};
+        const Load load = scaled(candidate.load, row.bytes);
         const auto limit = node_limit_of(figures, candidate.kind, candidate.algorithm);
         for (const ProtocolFigures& one : protocols_of(figures, candidate.kind, candidate.algorithm))
           least = std::min(least, predicted_time(one, candidate.hops, load, limit).si());
@@ -223,7 +218,7 @@ class Search {
   void find_variables() {
     using enum Variable::What;
     bool limited = false;
-    for (const auto list : AllLists) {
+    for (const auto list : AlgorithmLists) {
       bool used = false, inside = false, between = false, load_inside = false, load_between = false,
            own = false;
       for (const Row& row : rows_) {
@@ -262,16 +257,16 @@ class Search {
 /// Shares relative to the best of them, which becomes the links' efficiency.
 double normalise(CollectiveFigures& figures, double ProtocolFigures::*share) {
   double best = 0;
-  for (const auto list : AllLists)
+  for (const auto list : AlgorithmLists)
     for (const ProtocolFigures& one : figures.*list) best = std::max(best, one.*share);
   best = rounded(best);
-  for (const auto list : AllLists)
+  for (const auto list : AlgorithmLists)
     for (ProtocolFigures& one : figures.*list) one.*share = std::min(1.0, rounded(one.*share / best));
   return best;
 }
 
 void round_figures(CollectiveFigures& figures) {
-  for (const auto list : AllLists) {
+  for (const auto list : AlgorithmLists) {
     for (ProtocolFigures& one : figures.*list)
       for (Seconds* time : {&one.call, &one.hop_inside, &one.hop_between})
         *time = *time <= Seconds(LeastTime) ? Seconds(0) : Seconds(rounded(time->si() * 1e6) * 1e-6);
@@ -284,7 +279,7 @@ void round_figures(CollectiveFigures& figures) {
 /// The protocols keep their names, and what these put on the wire, in the order of their bandwidth: nothing in the search
 /// holds them to it.
 void put_in_order(CollectiveFigures& figures) {
-  for (const auto list : AllLists) {
+  for (const auto list : AlgorithmLists) {
     std::vector<ProtocolFigures>& all = figures.*list;
     const std::vector<ProtocolFigures> before = all;
     std::ranges::stable_sort(all, {},
@@ -299,7 +294,7 @@ void put_in_order(CollectiveFigures& figures) {
 /// What neither the base has nor a row tells is no figure at all.
 void drop_guesses(CollectiveFigures& figures, const TopologySpec& base,
                   const std::vector<Variable>& variables) {
-  for (const auto list : AllLists) {
+  for (const auto list : AlgorithmLists) {
     const bool given = base.collectives && !((*base.collectives).*list).empty();
     const bool fitted =
         std::ranges::any_of(variables, [list](const Variable& one) { return one.list == list; });
@@ -310,7 +305,7 @@ void drop_guesses(CollectiveFigures& figures, const TopologySpec& base,
 /// A library that has every algorithm.
 CollectiveFigures every_algorithm() {
   CollectiveFigures figures;
-  for (const auto list : AllLists) (figures.*list).resize(1);
+  for (const auto list : AlgorithmLists) (figures.*list).resize(1);
   return figures;
 }
 
@@ -462,9 +457,7 @@ const std::vector<FabricModel::Candidate>& FabricModel::candidates(const FabricR
 FabricModel::Choice FabricModel::predict(const FabricRow& row, const CollectiveFigures& figures) {
   Choice best{Algorithm::Ring, 0, Seconds(std::numeric_limits<double>::infinity())};
   for (const Candidate& candidate : candidates(row)) {
-    const double bytes = row.size.si();
-    const Load load{candidate.load.inside * bytes, candidate.load.between * bytes,
-                    candidate.load.out_of_node * bytes};
+    const Load load = scaled(candidate.load, row.size);
     const std::vector<ProtocolFigures>& protocols =
         protocols_of(figures, candidate.kind, candidate.algorithm);
     for (std::size_t p = 0; p < protocols.size(); ++p) {
@@ -483,7 +476,7 @@ FabricFit fit_fabric(const TopologySpec& base, const std::vector<FabricRow>& row
   fit.topology = base;
   CollectiveFigures figures = begin_figures(base);
   // In the search shares are of the data sheet's bandwidth.
-  for (const auto list : AllLists) {
+  for (const auto list : AlgorithmLists) {
     for (ProtocolFigures& one : figures.*list) {
       one.share_inside *= efficiency_inside(base);
       one.share_between *= efficiency_between(base);

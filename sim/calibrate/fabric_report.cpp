@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/calibrate/algorithm_lists.hpp"
 #include "sim/calibrate/fabric_fit.hpp"
 #include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/formats.hpp"
@@ -32,18 +33,11 @@ constexpr double Large = 1048576;  // bytes: from here on bandwidth counts
 
 /// One line a protocol, in units that read well; the reader makes the same figures of it.
 std::string figures_text(const CollectiveFigures& figures, std::string_view indent) {
-  struct List {
-    std::string_view key;
-    const std::vector<ProtocolFigures>& protocols;
-  };
   std::string text;
-  for (const List& list : {List{"ring", figures.ring},
-                           {"tree", figures.tree},
-                           {"in-network", figures.in_network},
-                           {"direct", figures.direct},
-                           {"send", figures.send}}) {
-    if (!list.protocols.empty()) text += fmt::format("{}{}:\n", indent, list.key);
-    for (const ProtocolFigures& one : list.protocols)
+  for (std::size_t i = 0; i < AlgorithmLists.size(); ++i) {
+    const std::vector<ProtocolFigures>& protocols = figures.*AlgorithmLists[i];
+    if (!protocols.empty()) text += fmt::format("{}{}:\n", indent, AlgorithmKeys[i]);
+    for (const ProtocolFigures& one : protocols)
       text += fmt::format(
           "{}  - {{protocol: {}, call: {:.4g}us, hop-inside: {:.4g}us, hop-between: {:.4g}us, "
           "share-inside: {:.4g}, share-between: {:.4g}{}{}}}\n",

@@ -1,21 +1,18 @@
 #include "sim/calibrate/typical_figures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "sim/calibrate/algorithm_lists.hpp"
 #include "sim/calibrate/fabric_fit.hpp"
 
 namespace syncline::calibrate {
 namespace {
 
 using Protocols = std::vector<ProtocolFigures>;
-constexpr std::array<Protocols CollectiveFigures::*, 5> Algorithms{
-    &CollectiveFigures::ring, &CollectiveFigures::tree, &CollectiveFigures::in_network,
-    &CollectiveFigures::direct, &CollectiveFigures::send};
 
 double median(const std::set<double>& values) {
   const auto middle = std::next(values.begin(), static_cast<std::ptrdiff_t>((values.size() - 1) / 2));
@@ -63,7 +60,7 @@ TypicalFigures typical_figures(std::span<const TopologySpec> measured) {
   if (systems.empty())
     throw std::invalid_argument("none of the topologies has figures of its communication library");
   TypicalFigures typical;
-  for (const auto algorithm : Algorithms) {
+  for (const AlgorithmList algorithm : AlgorithmLists) {
     std::vector<const Protocols*> lists;
     for (const TopologySpec* system : systems) lists.push_back(&((*system->collectives).*algorithm));
     typical.collectives.*algorithm = median_of(lists);
@@ -84,7 +81,7 @@ TopologySpec never_measured(TopologySpec spec, const TypicalFigures& typical) {
   spec.collectives = typical.collectives;
   if (!reduces) spec.collectives->in_network.clear();
   set_efficiency(spec, typical.efficiency_inside, typical.efficiency_between);
-  if (spec.scale_up)
+  if (spec.scale_up)  // what a PCIe tree's inner links reach was measured too
     for (LinkSpec* link : {&spec.scale_up->pcie.uplink, &spec.scale_up->pcie.between_sockets})
       link->efficiency = typical.efficiency_inside;
   return spec;

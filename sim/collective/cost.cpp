@@ -33,6 +33,10 @@ Hops hops_of(CollectiveKind kind, Algorithm algorithm, Spread spread) {
   return {steps - between, between, own / passes};
 }
 
+Load scaled(const Load& of_byte, Bytes bytes) {
+  return {of_byte.inside * bytes.si(), of_byte.between * bytes.si(), of_byte.out_of_node * bytes.si()};
+}
+
 Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology) {
   Load load;
   std::map<std::uint32_t, double> out;  // by node

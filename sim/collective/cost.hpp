@@ -47,6 +47,7 @@ struct Load {
   Seconds between;    // fullest of the others
   Bytes out_of_node;  // out of the fullest node
 };
+[[nodiscard]] Load scaled(const Load& of_byte, Bytes bytes);
 /// @param uses   of one action that stands for the whole plan
 /// @param bytes  its progress
 [[nodiscard]] Load load_of(std::span<const LinkUse> uses, Bytes bytes, const Topology& topology);

@@ -24,6 +24,13 @@ class Pricer {
   }
   /// Seconds that what has been added takes at the fullest link; begins anew.
   double take() { return topology_.seconds_per_byte(sum_.take()); }
+  /// The same, and puts it with `all`.
+  double take(std::vector<LinkUse>& all) {
+    const std::vector<LinkUse> uses = sum_.take();
+    all.insert(all.end(), uses.begin(), uses.end());
+    return topology_.seconds_per_byte(uses);
+  }
+  void add(std::span<const LinkUse> uses) { sum_.add(uses, 1); }
   /// A way and its latency, for chains.
   ChainCost::Hop hop(std::uint32_t from, std::uint32_t to) {
     follow(from, to);
@@ -63,10 +70,30 @@ LinkCost cost_of_chains(const CollectivePlan& plan, Pricer& pricer) {
   return {{}, ChainCost(std::move(chains))};
 }
 
+/// Phases one after another, each of them between its longest latency or its fullest link, and both.
+class PhaseRange {
+ public:
+  /// @param usual  latency that the estimate of the phase has: it is exact where that is the longest
+  void add(LinearCost longest, Seconds usual, double sends) {
+    exact_ = exact_ && usual >= longest.latency * (1 - Rounding);
+    sum_.latency += longest.latency;
+    sum_.seconds_per_byte += longest.seconds_per_byte;
+    sends_ += sends;
+  }
+  [[nodiscard]] std::optional<LinkCost::Range> range() const {
+    if (exact_) return std::nullopt;
+    return LinkCost::Range{{{sum_.latency, 0}, {Seconds(0), sum_.seconds_per_byte}}, sum_, sends_};
+  }
+
+ private:
+  bool exact_ = true;
+  LinearCost sum_;
+  double sends_ = 0;
+};
+
 LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer& pricer) {
   LinkCost cost;
-  LinkCost::Range range{{{}, {}}, {}, 0};
-  bool alike = true;
+  PhaseRange range;
   const double others = static_cast<double>(members - 1);
   for (const Burst& burst : plan.phases) {
     const std::size_t sources = burst.pattern == Burst::Pattern::AllPairs ? members : 1;
@@ -84,13 +111,9 @@ LinkCost cost_of_bursts(const CollectivePlan& plan, std::size_t members, Pricer&
     mean.seconds_per_byte = pricer.take();
     longest.seconds_per_byte = mean.seconds_per_byte / others;
     cost.phases.push_back({mean, longest});
-    alike = alike && mean.latency >= longest.latency * (1 - Rounding);
-    range.least[0].latency += longest.latency;
-    range.least[1].seconds_per_byte += mean.seconds_per_byte;
-    range.sends += static_cast<double>(sources) * others;
+    range.add({longest.latency, mean.seconds_per_byte}, mean.latency, static_cast<double>(sources) * others);
   }
-  range.most = {range.least[0].latency, range.least[1].seconds_per_byte};
-  if (!alike) cost.range = range;
+  cost.range = range.range();
   return cost;
 }
 
@@ -116,6 +139,7 @@ bool in_step(const std::vector<Track>& tracks) {
 /// Of tracks whose rounds drift apart.
 LinkCost cost_of_drifting(const std::vector<Track>& tracks, Pricer& pricer) {
   LinkCost::Range range;
+  std::vector<LinkUse> all;
   for (const Track& track : tracks) {
     LinearCost& alone = range.least.emplace_back();
     for (const Round& round : track) {
@@ -123,15 +147,13 @@ LinkCost cost_of_drifting(const std::vector<Track>& tracks, Pricer& pricer) {
       for (const Flow& flow : round.flows)
         longest = std::max(longest, pricer.add(flow.from, flow.to, flow.share));
       alone.latency += longest * static_cast<double>(round.repeat);
-      alone.seconds_per_byte += pricer.take();
+      alone.seconds_per_byte += pricer.take(all);
       range.sends += static_cast<double>(round.flows.size());
     }
     range.most.latency += alone.latency;
     range.most.seconds_per_byte += alone.seconds_per_byte;
   }
-  for (const Track& track : tracks)
-    for (const Round& round : track)
-      for (const Flow& flow : round.flows) pricer.add(flow.from, flow.to, flow.share);
+  pricer.add(all);
   range.least.push_back({Seconds(0), pricer.take()});  // of the fullest link
   return {{range.least}, {}, range};
 }
@@ -139,10 +161,10 @@ LinkCost cost_of_drifting(const std::vector<Track>& tracks, Pricer& pricer) {
 LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
   if (!in_step(*plan.tracks)) return cost_of_drifting(*plan.tracks, pricer);
   LinkCost cost;
-  LinkCost::Range range{{{}, {}}, {}, 0};
-  bool alike = true;
+  PhaseRange range;
   for (std::size_t r = 0; r < plan.tracks->front().size(); ++r) {
     Seconds longest, shortest(std::numeric_limits<double>::infinity());
+    double sends = 0;
     for (const Track& track : *plan.tracks) {
       for (const Flow& flow : track[r].flows) {
         const Seconds latency =
@@ -150,16 +172,13 @@ LinkCost cost_of_rounds(const CollectivePlan& plan, Pricer& pricer) {
         longest = std::max(longest, latency);
         shortest = std::min(shortest, latency);
       }
-      range.sends += static_cast<double>(track[r].flows.size());
+      sends += static_cast<double>(track[r].flows.size());
     }
-    cost.phases.push_back({{longest, pricer.take()}});
-    const LinearCost& round = cost.phases.back().front();
-    alike = alike && shortest >= longest * (1 - Rounding);
-    range.least[0].latency += longest;
-    range.least[1].seconds_per_byte += round.seconds_per_byte;
+    const LinearCost round{longest, pricer.take()};
+    cost.phases.push_back({round});
+    range.add(round, shortest, sends);
   }
-  range.most = {range.least[0].latency, range.least[1].seconds_per_byte};
-  if (!alike) cost.range = range;
+  cost.range = range.range();
   return cost;
 }
 

@@ -1,9 +1,9 @@
 // The max-min fluid core: delays, and flows that share links.
 //
 // A flow of rate r puts r · coefficient on each of its links. Rates are max-min fair: they rise together until a link
-// is full or a flow has the most it may have; the flows on the link, or that flow, stay there, the others go on rising
-// ("water filling": Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2). After a change only the flows that are connected to it through shared links are
-// solved again. No globals, no engine: an engine drives it by next_event() and advance_to().
+// is full or a flow has the most it may have; the flows on the link, or that flow, stay there, the others go on
+// rising ("water filling": Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2). After a change only the
+// flows that are connected to it through shared links are solved again. No globals, no engine: an engine drives it by next_event() and advance_to().
 #pragma once
 
 #include <cstdint>

@@ -31,6 +31,9 @@ using WorkId = Id<struct WorkKind>;                // position in Schedule::work
 using FamilyId = Id<struct FamilyKind>;            // position in Schedule::families
 using GroupId = Id<struct GroupKind>;              // group within its family
 using OpIndex = Id<struct OpKindTag>;              // position in a role's program
+using ExchangeId = Id<struct ExchangeKind>;        // position in Schedule::exchanges
+using LoadId = Id<struct LoadKind>;                // position in Schedule::loads
+using LibraryId = Id<struct LibraryKind>;          // position in Schedule::libraries
 
 }  // namespace syncline
 

@@ -81,6 +81,7 @@ constexpr std::size_t MemoryCategoryCount = 7;
 struct MemoryEffect {
   MemoryCategory category;
   Bytes bytes;
+  bool by_load = false;  // times the rank's factor of the op's load
   friend bool operator==(const MemoryEffect&, const MemoryEffect&) = default;
 };
 
@@ -115,7 +116,8 @@ struct Compute {
 };
 
 /// Of the rank's group in `family`. `bytes` is S as nccl-tests counts it: the whole buffer (all-gather and
-/// reduce-scatter: n × the part of one rank; all-to-all: all that one rank sends, its own part included).
+/// reduce-scatter: n × the part of one rank; all-to-all: all that one rank sends, its own part included; with an
+/// exchange the mean of that over the group).
 /// Broadcast and scatter are from the group's first member, reduce and gather to it; of scatter and gather `bytes` is what
 /// the first member holds, n × the part of one. Shift: each member passes `bytes` on to its neighbour in the ring.
 struct Collective {
@@ -124,6 +126,11 @@ struct Collective {
   Algorithm algorithm = Algorithm::Auto;
   Bytes bytes;
   int chunks = 1;  // pieces that follow one another through the rounds of hierarchical, bucket and the like
+  std::optional<ExchangeId> exchange{};  // all-to-all: who sends how much to whom; none: all as much to all
+  bool back = false;                   // ... the other way: what was received goes back to whom it came from
+  std::optional<LibraryId> library{};  // whose figures it has; none: the topology's
+  int units =
+      0;  // of the device (streaming multiprocessors), that it takes from compute; 0: as the device says
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -170,6 +177,7 @@ struct Op {
   Tag tag;
   std::vector<OpIndex> after;  // earlier ops of the same rank it waits for, ascending (CUDA events)
   std::vector<MemoryEffect> memory;
+  std::optional<LoadId> load{};  // compute: how much of it a rank has; none: all as much
   friend bool operator==(const Op&, const Op&) = default;
 
   [[nodiscard]] bool on_host() const {
@@ -207,6 +215,40 @@ struct RankSpeed {
   friend bool operator==(const RankSpeed&, const RankSpeed&) = default;
 };
 
+/// An all-to-all-v: items of equal size that members of a group of n have for each other, by position. A member's own are
+/// copied, not sent.
+///
+/// An item that several members of one node want may cross to it once, for all of them (`to_nodes`), to the member at the
+/// sender's own place in that node, which passes it on: two-hop, the order of DeepEP (github.com/deepseek-ai/DeepEP).
+/// Other algorithms send every copy on its own.
+struct Exchange {
+  std::string name;  // no spaces
+  int members = 0;   // n
+  std::vector<double>
+      counts;  // [from · n + to]; of each group of a family one after another, or once for all groups
+  int node_members = 0;  // members that follow each other on one node; 0: `to_nodes` is empty; divides n
+  std::vector<double>
+      to_nodes{};  // [from · (n / node_members) + node], likewise; what each member has for a node, each
+                   // item once
+  friend bool operator==(const Exchange&, const Exchange&) = default;
+
+  [[nodiscard]] std::size_t pairs() const {
+    return static_cast<std::size_t>(members) * static_cast<std::size_t>(members);
+  }
+  /// Whether all groups have the same.
+  [[nodiscard]] bool for_all() const { return counts.size() == pairs(); }
+};
+
+/// What a rank has of an op's work, by its position in a group: its time, and its memory by load, are the role's times
+/// the factor.
+struct RankLoad {
+  std::string name;  // no spaces
+  FamilyId family;
+  std::vector<double>
+      factors;  // of each group of the family one after another, or of one group for all; 0 or more
+  friend bool operator==(const RankLoad&, const RankLoad&) = default;
+};
+
 struct Schedule {
   std::string name;
   std::vector<Mesh> meshes;  // at least one; all of the same world size
@@ -216,6 +258,9 @@ struct Schedule {
   std::vector<Role> roles;
   std::vector<RoleId> role_of;    // by rank
   std::vector<RankSpeed> speeds;  // by rank, ascending; ranks not listed have factor 1
+  std::vector<Exchange> exchanges{};
+  std::vector<RankLoad> loads{};
+  std::vector<std::string> libraries{};  // names of files of figures that collectives have (libraries/)
   Job job;
 
   [[nodiscard]] std::size_t world_size() const { return role_of.size(); }

@@ -1,10 +1,13 @@
+#include "sim/moe/capacity.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "sim/core/error.hpp"
 #include "sim/moe/rounding.hpp"
-#include "sim/moe/routing.hpp"
 
 namespace syncline::moe {
 namespace {

@@ -31,8 +31,8 @@ Weights shuffled(Weights weights, std::uint64_t seed, int layer) {
   return weights;
 }
 
-/// Logarithm of a gamma variate: method of Marsaglia and Tsang, ACM TOMS 26 (2000), with its step from alpha + 1 to
-/// alpha. The logarithm, because small alphas give numbers too small for a double.
+/// Logarithm of a gamma variate: method of Marsaglia and Tsang, ACM TOMS 26 (2000), with its step from alpha
+/// + 1 to alpha. The logarithm, because small alphas give numbers too small for a double.
 double log_gamma_variate(double alpha, Random& random) {
   const double d = alpha + 1 - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   const double below_one = std::log1p(-random.uniform()) / alpha;

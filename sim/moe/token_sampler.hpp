@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "sim/core/random.hpp"
-#include "sim/moe/routing.hpp"
+#include "sim/moe/token_counts.hpp"
 
 namespace syncline::moe {
 
-/// Draws experts without replacement, each in proportion to its weight: a tree of sums, so that nothing is lost when a
-/// heavy one is taken out.
+/// Draws experts without replacement, each in proportion to its weight: a tree of sums, so that nothing is
+/// lost when a heavy one is taken out.
 class Urn {
  public:
   explicit Urn(std::span<const double> weights);
@@ -26,16 +26,18 @@ class Urn {
   std::vector<double> full_;  // with all items
 };
 
-/// An expert's affinity to a token is s = 1/(1 + t/E), t exponential with the expert's popularity as rate: the sigmoid
-/// of log(popularity) plus Gumbel noise, up to a constant. The k highest are those of a draw without replacement by
-/// popularity.
+/// An expert's affinity to a token is s = 1/(1 + t/E), t exponential with the expert's popularity as rate:
+/// the sigmoid of log(popularity) plus Gumbel noise, up to a constant. The k highest are those of a draw
+/// without replacement by popularity.
 ///
-/// With a limit the M groups are chosen whose ⌊k/M⌋ highest affinities have the largest sum, and the k highest in
-/// these. DeepSeek-V3 (arXiv 2412.19437, section 2.1.2) and Megatron-LM's group_limited_topk choose so from affinities
-/// that a network computes.
+/// With a limit the M groups are chosen whose ⌊k/M⌋ highest affinities have the largest sum, and the k
+/// highest in these. DeepSeek-V3 (arXiv 2412.19437, section 2.1.2) and Megatron-LM's group_limited_topk
+/// choose so from affinities that a network computes.
 class TokenSampler {
  public:
   TokenSampler(std::span<const double> popularity, const ExpertGroup& group);
+  TokenSampler(const TokenSampler&) = delete;  // it points into itself
+  TokenSampler& operator=(const TokenSampler&) = delete;
   /// The k experts of a token, in order of affinity. Valid until the next call.
   [[nodiscard]] std::span<const int> next(Random& random);
 

@@ -15,7 +15,8 @@ using doctest::Approx;
 
 namespace {
 
-/// By going through all orders of k different experts: the likelihood that at least one is in [first, first + block).
+/// By going through all orders of k different experts: the likelihood that at least one is in [first, first +
+/// block).
 double enumerated(const std::vector<double>& popularity, int k, std::size_t first, std::size_t block,
                   std::vector<bool>& chosen) {
   if (k == 0) return 0;
@@ -58,8 +59,9 @@ TEST_SUITE("moe: expected shares") {
   }
 
   TEST_CASE("two of three experts by hand") {
-    // Popularities 1/2, 1/3, 1/6. The last is missed when the others come first: 1/2 · (1/3)/(1/2) + 1/3 · (1/2)/(2/3)
-    // = 1/3 + 1/4, so it is hit in 5/12. The second is missed in 1/2 · (1/6)/(1/2) + 1/6 · (1/2)/(5/6) = 1/6 + 1/10.
+    // Popularities 1/2, 1/3, 1/6. The last is missed when the others come first: 1/2 · (1/3)/(1/2) + 1/3 ·
+    // (1/2)/(2/3) = 1/3 + 1/4, so it is hit in 5/12. The second is missed in 1/2 · (1/6)/(1/2) + 1/6 ·
+    // (1/2)/(5/6) = 1/6 + 1/10.
     const std::vector<double> popularity{1.0 / 2, 1.0 / 3, 1.0 / 6};
     const std::vector<double> shares = hit_shares(popularity, 2, 1);
     CHECK(shares[2] == Approx(5.0 / 12).epsilon(1e-8));

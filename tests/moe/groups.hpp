@@ -13,8 +13,8 @@
 
 namespace syncline::moe::test {
 
-/// The expert parallelism of DeepSeek-V3: 256 experts on 64 ranks in 8 nodes, 8 of them for a token, of 4 nodes when
-/// limited.
+/// The expert parallelism of DeepSeek-V3: 256 experts on 64 ranks in 8 nodes, 8 of them for a token, of 4
+/// nodes when limited.
 inline ExpertGroup deepseek(bool limited, std::int64_t tokens = 4096) {
   return {.ranks = 64,
           .experts = 256,

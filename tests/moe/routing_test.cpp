@@ -63,8 +63,8 @@ TEST_SUITE("moe: routing") {
   }
 
   TEST_CASE("balanced: every expert has the same count, remainders are dealt in turn") {
-    // 3 ranks of 10 tokens that choose 2 of 6 experts: 20 copies a rank are 3 each and 2 left over; over the ranks
-    // 60 copies are 10 each.
+    // 3 ranks of 10 tokens that choose 2 of 6 experts: 20 copies a rank are 3 each and 2 left over; over the
+    // ranks 60 copies are 10 each.
     const ExpertGroup group{.ranks = 3, .experts = 6, .tokens = 10, .top_k = 2};
     const TokenCounts counts = route(Balanced{}, group, 1);
     CHECK(counts.experts.column_sums() == std::vector<std::int64_t>(6, 10));

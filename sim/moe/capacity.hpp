@@ -7,10 +7,12 @@
 
 namespace syncline::moe {
 
-/// An expert takes at most ⌈T·k/E · factor⌉ copies from each source rank, the rest is dropped. By source and
-/// not by the whole group, as Megatron-LM has it (moe_utils.py, get_capacity and apply_router_token_dropping,
-/// over the tokens of a rank) and GShard, whose groups of tokens each have their share of an expert's
-/// capacity.
+/// An expert takes at most ⌈T·k/E · factor⌉ copies from each source rank; what is beyond is dropped.
+///
+/// By source and not by the whole group, as Megatron-LM has it (get_capacity and apply_router_token_dropping
+/// of megatron/core/transformer/moe/moe_utils.py, over the tokens of one rank). GShard's capacity, too, is of
+/// each of its groups of tokens, but its factor counts tokens, not copies: with two experts a token its 2 is
+/// 1 here (top2_gating_on_logits of github.com/google/praxis, praxis/gshard_utils.py).
 struct Capacity {
   double factor = 1;  // > 0
   bool pad = false;   // every expert gets its capacity from every source, whatever was chosen

@@ -8,10 +8,10 @@
 namespace syncline::moe {
 namespace {
 
-constexpr double LogStep =
-    0.25;  // the integrand is analytic in a strip of half-width pi/2: error e^(-pi²/step)
+constexpr double LogStep = 0.25;       // analytic in a strip of half-width pi/2: error e^(-pi²/step)
 constexpr double EarliestTime = 1e-9;  // of the first arrival of all, whose mean is 1
 constexpr double LatestExponent = 60;  // e^-60 is nothing
+constexpr double Negligible = 1e-16;   // likelihood
 
 /// Likelihoods of 0, 1, ... k−1 of some independent events.
 using Tally = std::vector<double>;
@@ -84,6 +84,7 @@ std::vector<double> hit_shares(std::span<const double> popularity, int k, int bl
   for (double at = std::log(EarliestTime); at < std::log(latest); at += LogStep) {
     const double time = std::exp(at);
     arrivals.fewer_outside(popularity, time, likelihood);
+    if (std::ranges::max(likelihood) < Negligible) break;
     for (std::size_t b = 0; b < hit.size(); ++b)
       hit[b] += likelihood[b] * rates[b] * std::exp(-rates[b] * time) * time * LogStep;
   }

@@ -59,6 +59,8 @@ void check_tensor_parallel(const Scenario& scenario, const ConfigNode& root, Con
                           {"model.kv-heads", model.kv_heads},
                           {"model.ffn", model.ffn},
                           {"model.vocabulary", model.vocabulary}};
+  if (model.experts && model.experts->shared_ffn > 0)
+    parts.push_back({"model.experts.shared-ffn", model.experts->shared_ffn});
   if (shape.sequence_parallel) parts.push_back({"batch.sequence", shape.sequence});
   std::int64_t common = 0;
   for (const Part& part : parts) common = std::gcd(common, part.count);
@@ -129,8 +131,9 @@ double ops_of(const TrainingJob& job) {
   const Modules modules(job);
   const bool fsdp = !job.pipelined();
   const double boundaries = job.pipeline_parallel > 1 ? 1.0 * job.pipeline_parallel * job.pipeline.chunks : 0;
-  const double microbatch = job.model.layers * (ops_of(modules.layer) + (fsdp ? Gathers : 0)) +
-                            ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
+  double microbatch = ops_of(modules.embedding) + ops_of(modules.head) + Transfers * boundaries;
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Experts})
+    microbatch += layers_of(job.model, kind) * (ops_of(modules.layer(kind)) + (fsdp ? Gathers : 0));
   return microbatch * job.gradient_accumulation * job.shape.tensor_parallel * job.shape.context_parallel *
          job.data_parallel;
 }
@@ -177,6 +180,7 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
   check_tensor_parallel(scenario, root, errors);
   check_context_parallel(scenario, root, errors);
   check_shard_group(job, root, errors);
+  check_expert_job(scenario, root, errors);
 }
 
 void check_pipeline(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {

@@ -59,6 +59,7 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
                  ConfigErrors& errors) {
   check_divides({"kv-heads", model.kv_heads, "heads", model.heads, ""}, root, prefix, errors);
   check_latent(model, root, prefix, errors);
+  check_experts(model, root, prefix, errors);
   if (model.head_size == 0 && !model.latent)
     check_divides({"heads", model.heads, "hidden", model.hidden, ", or give head-size"}, root, prefix,
                   errors);

@@ -25,6 +25,11 @@ void check_model(const ModelSpec& model, const ConfigNode& root, std::string_vie
 /// What latent attention leaves no room for; of check_model.
 void check_latent(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
                   ConfigErrors& errors);
+/// Expert layers, and windows of attention; of check_model.
+void check_experts(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
+                   ConfigErrors& errors);
+/// How experts are spread over ranks and run; of check_parallel.
+void check_expert_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors);
 /// Builds the topology to see whether it can be built, when the counts fit; nullopt, and an error, when not.
 std::optional<Topology> check_topology(const TopologySpec& topology, const ConfigNode& root,
                                        std::string_view prefix, ConfigErrors& errors);

@@ -1,4 +1,6 @@
 // The keys of a scenario that say how its model is run: precisions, kernels, what is kept.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/config/format_parts.hpp"
@@ -14,10 +16,21 @@ Names<Precision> precisions() {
 }
 
 using Module = bool RecomputedModules::*;
-const std::vector<std::pair<std::string, Module>> ModuleNames{{"norms", &RecomputedModules::norms},
-                                                              {"core", &RecomputedModules::core},
-                                                              {"activation", &RecomputedModules::activation},
-                                                              {"mlp", &RecomputedModules::mlp}};
+const std::vector<std::pair<std::string, Module>> ModuleNames{
+    {"norms", &RecomputedModules::norms},
+    {"core", &RecomputedModules::core},
+    {"activation", &RecomputedModules::activation},
+    {"mlp", &RecomputedModules::mlp},
+    {"experts", &RecomputedModules::experts},
+    {"expert-activation", &RecomputedModules::expert_activation},
+    {"shared-experts", &RecomputedModules::shared},
+    {"latent", &RecomputedModules::latent}};
+
+std::string module_names() {
+  std::vector<std::string_view> words;
+  for (const auto& [word, module] : ModuleNames) words.push_back(word);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 /// One of the modules, to be recomputed.
 Codec module_codec(RecomputedModules& modules) {
@@ -31,7 +44,7 @@ Codec module_codec(RecomputedModules& modules) {
 void read_modules(const ConfigValue& value, RecomputedModules& modules) {
   modules = {};
   if (value.node.items.empty())
-    return value.fail("lists no module; give some of norms, core, activation and mlp, or none");
+    return value.fail(fmt::format("lists no module; give some of {}, or none", module_names()));
   for (const ConfigValue& item : list_items(value)) module_codec(modules).read(item);
 }
 
@@ -55,7 +68,7 @@ Codec recompute_codec(Recompute& recompute, RecomputedModules& modules) {
     }
     return list_node(std::move(items));
   };
-  return {codec(recompute, words).expects + ", or a list of norms, core, activation, mlp", read, write};
+  return {codec(recompute, words).expects + ", or a list of " + module_names(), read, write};
 }
 
 }  // namespace

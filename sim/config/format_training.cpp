@@ -49,6 +49,8 @@ Fields parallel_fields(TrainingJob& job) {
           optional("cp", job.shape.context_parallel, Accelerators),
           optional("pp", job.pipeline_parallel, Accelerators),
           optional("dp", job.data_parallel, Accelerators),
+          printed_if(job.model.experts.has_value(), optional("ep", job.shape.experts.parallel, Accelerators)),
+          printed_if(job.model.experts.has_value(), optional("etp", job.shape.experts.tensor, Accelerators)),
           {"order", false, order_codec(job.order)},
           optional("sequence-parallel", job.shape.sequence_parallel),
           printed_if(job.shape.sequence_parallel, optional("tensor-chunks", job.shape.tensor_chunks, Layers)),
@@ -112,7 +114,8 @@ Fields training_fields(Scenario& scenario) {
                                          required("sequence", shape.sequence, Sequences)}),
                 optional_block("precision", precision_fields(job)),
                 optional_block("sharding", sharding_fields(job)),
-                printed_if(job.pipelined(), optional_block("pipeline", pipeline_fields(job)))};
+                printed_if(job.pipelined(), optional_block("pipeline", pipeline_fields(job))),
+                printed_if(job.model.experts.has_value(), optional_block("moe", expert_fields(job)))};
   for (Field& field : kernel_fields(shape)) fields.push_back(std::move(field));
   return fields;
 }

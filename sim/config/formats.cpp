@@ -13,12 +13,15 @@ namespace syncline {
 
 // Found by argument-dependent lookup from the codecs, so not in an unnamed namespace.
 Fields fields_of(LatentAttention& latent);
+Fields fields_of(ExpertSpec& experts);
 Fields fields_of(PublishedFigure& figure);
 Fields fields_of(Expectation& expectation);
 
 namespace {
 
 constexpr Limits Width{.low = 1, .high = 16777216};  // of anything in a model
+
+constexpr Limits Predictions{.low = 0, .high = 64};
 
 // Of a metric in its SI unit.
 constexpr Limits AnyFigure{.low = -1e30, .high = 1e30};
@@ -123,7 +126,11 @@ Fields fields_of(ModelSpec& model) {
           {"max-sequence", false, given_count_codec(model.max_sequence, Width)},
           optional("bias", model.bias),
           optional("output-projection", model.output_projection),
-          optional("latent", model.latent)};
+          optional("latent", model.latent),
+          optional("experts", model.experts),
+          optional("multi-token-prediction", model.extra_predictions, Predictions),
+          {"sliding-window", false, given_count_codec(model.window, Width)},
+          printed_if(model.window > 0, optional("sliding-every", model.window_every, Layers))};
 }
 
 Fields fields_of(LatentAttention& latent) {

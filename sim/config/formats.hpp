@@ -23,6 +23,8 @@ constexpr int ConfigVersion = 1;  // of all formats
 [[nodiscard]] Fields kernel_fields(TrainingShape& shape);
 /// Of a scenario with a model, between what it asks and how it is run.
 [[nodiscard]] Fields training_fields(Scenario& scenario);
+/// Of the `moe` block.
+[[nodiscard]] Fields expert_fields(TrainingJob& job);
 /// `faults` and `noise`.
 [[nodiscard]] Fields fault_fields(Scenario& scenario);
 [[nodiscard]] Fields fields_of(Scenario& scenario);

@@ -44,6 +44,9 @@ std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& ro
   if (job.pipeline.chunks == 0)
     job.pipeline.chunks = pipeline::find_generator(job.pipeline.schedule)->default_chunks;
 
+  const int in_node = scenario.topology.accelerators_per_node;
+  job.routing.node_size = in_node > 1 ? in_node : 0;
+  job.routing.seed = scenario.seed;
   check_parallel(scenario, root, errors);
   check_job(scenario, root, errors);
   std::optional<Topology> topology = check_topology(scenario.topology, root, "topology.", errors);

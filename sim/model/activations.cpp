@@ -6,6 +6,13 @@
 namespace syncline::transformer {
 namespace {
 
+/// Of an MLP.
+struct Inner {
+  double first = 0;  // gate and up, or what GeLU reads; eager: and silu(gate)
+  double last = 0;   // what its last product reads
+  [[nodiscard]] double sum() const { return first + last; }
+};
+
 /// Bytes of a layer's tensors on one rank. With LayerNorm, GeLU, dropout and 16 bit they sum up to equations
 /// 1, 2 and 4 of Korthikanti et al. (arXiv 2205.05198), fused kernels or not.
 struct Tensors {
@@ -16,12 +23,14 @@ struct Tensors {
   double attention_inputs;  // q, k, v as attention reads them
   double core;  // flash: row statistics; unfused: probabilities before and after dropout, and its mask
   double attention_output;
-  double inner;       // of the MLP: gate and up, or what GeLU reads; eager: and silu(gate)
-  double inner_last;  // what its last product reads
+  Inner mlp, shared, experts;
+  double routed;  // tokens in the order of experts, as their first product reads them
+  double router;  // weights of experts, and the map of tokens to them
 
+  [[nodiscard]] double of_experts() const { return shared.sum() + experts.sum() + routed + router; }
   [[nodiscard]] double sum() const {
     return input + residual_sum + norms + masks + latents + attention_inputs + core + attention_output +
-           inner + inner_last;
+           mlp.sum() + of_experts();
   }
 };
 
@@ -50,9 +59,21 @@ double output_bytes(const Slice& s, const TrainingShape& shape) {
   return s.e + (copied ? s.kept_input() : 0);
 }
 
-Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
-  const bool eager = shape.fusion == Fusion::Eager;
-  const bool gated = model.activation == Activation::Swiglu;
+/// So many elements wide and long.
+Inner inner_of(double elements, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  const bool gated = model.activation == Activation::Swiglu, eager = shape.fusion == Fusion::Eager;
+  return {s.e * elements * (gated ? (eager ? 3 : 2) : 1), elements * s.kept_input()};
+}
+
+void add_experts(Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  constexpr double Map = 1;
+  bytes.shared = inner_of(s.tokens * s.shared_ffn, s, model, shape);
+  bytes.experts = inner_of(s.routed * s.expert_ffn, s, model, shape);
+  bytes.routed = s.routed * s.hidden * s.kept_input();
+  bytes.router = s.own_tokens * model.experts->count * (Fp32 + Map);
+}
+
+Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const double e = s.e;
   constexpr double Mask = 1;
   const double scores = s.sequences * s.heads * s.sequence * s.sequence;
@@ -65,8 +86,10 @@ Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& 
   bytes.core = shape.attention == AttentionKernels::Flash ? Fp32 * s.tokens * s.heads
                                                           : scores * (e + (shape.dropout ? Mask + e : 0));
   bytes.attention_output = s.tokens * s.context * output_bytes(s, shape);
-  bytes.inner = e * s.tokens * s.ffn * (gated ? (eager ? 3 : 2) : 1);
-  bytes.inner_last = s.tokens * s.ffn * s.kept_input();
+  if (kind == LayerKind::Dense)
+    bytes.mlp = inner_of(s.tokens * s.ffn, s, model, shape);
+  else
+    add_experts(bytes, s, model, shape);
   return bytes;
 }
 
@@ -75,17 +98,21 @@ Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& 
 double cheap(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   if (shape.fusion == Fusion::Eager || s.megatron) return 0;
   return (model.norm == Norm::Rms ? bytes.norms : 0) +
-         (model.activation == Activation::Swiglu ? bytes.inner_last : 0);
+         (model.activation == Activation::Swiglu ? bytes.mlp.last + bytes.shared.last + bytes.experts.last
+                                                 : 0);
 }
 
 /// Gradients alive together at the widest point of backward: after that of silu(gate) · up or of GeLU, or
 /// before that of unfused attention's softmax. What a gated MLP's last product read has made room for the
 /// gradient of it, as Transformer Engine frees what each product kept. Keys and values gathered from the
 /// ranks that share a sequence are there with their gradients.
-double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const bool gated = model.activation == Activation::Swiglu;
   const double inner = gated && !s.megatron ? 3 : 2;
-  const double mlp = s.e * s.tokens * (inner * s.ffn + 2 * s.hidden);
+  const auto of_mlp = [&](double tokens, double ffn) { return s.e * tokens * (inner * ffn + 2 * s.hidden); };
+  const double mlp = kind == LayerKind::Dense
+                         ? of_mlp(s.tokens, s.ffn)
+                         : std::max(of_mlp(s.routed, s.expert_ffn), of_mlp(s.tokens, s.shared_ffn));
   const double outputs = s.query + s.hidden;
   double core = 0;
   if (shape.attention == AttentionKernels::Unfused)
@@ -97,18 +124,20 @@ double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& sh
 
 /// From I to W: of every product its input and the gradient of its output, of all tokens; of an RMSNorm its
 /// normalised input and the gradient of its output (LayerNorm's weight has its gradient in I).
-double for_weight(const Slice& s, const ModelSpec& model) {
+double for_weight(const Slice& s, const ModelSpec& model, LayerKind kind) {
   if (s.frozen) return 0;
   const double inner = model.activation == Activation::Swiglu ? 2 : 1;
-  double inputs = 2 * s.hidden + s.context + s.ffn;
-  double output_gradients = s.query + s.key + s.value + s.hidden + inner * s.ffn + s.hidden;
+  const auto of_mlp = [&](double ffn) { return s.hidden + ffn + inner * ffn + s.hidden; };
+  double widths = s.hidden + s.context + s.query + s.key + s.value + s.hidden;  // of attention, in and out
   if (model.latent) {
     const double pair = model.latent->key_value_rank, rank = model.latent->query_rank;
-    inputs += rank + pair;
-    output_gradients += rank + pair + model.latent->rotary_size;
+    widths += 2 * (rank + pair) + model.latent->rotary_size;
   }
   const double norms = model.norm == Norm::Rms ? 2 * 2 * s.outer() : 0;
-  return s.e * (s.tokens * (inputs + output_gradients) + norms);
+  if (kind == LayerKind::Dense) return s.e * (s.tokens * (widths + of_mlp(s.ffn)) + norms);
+  const double shared = s.shared_ffn > 0 ? of_mlp(s.shared_ffn) : 0;
+  const double router = s.own_tokens * (s.hidden + model.experts->count);
+  return s.e * (s.tokens * (widths + shared) + s.routed * of_mlp(s.expert_ffn) + router + norms);
 }
 
 /// Width of the MLP's first product, where gate and up are one or GeLU's input.
@@ -131,8 +160,8 @@ double remade(const Tensors& bytes, const Slice& s, const ModelSpec& model) {
   const bool read_as_made = s.one_projection && model.position == Position::Learned && !s.repeats_kv;
   const double attention_inputs = read_as_made ? 0 : bytes.attention_inputs;
   const double key = s.one_projection ? 0 : s.e * s.tokens * s.key;
-  return bytes.norms + bytes.residual_sum + bytes.masks + attention_inputs + key + bytes.inner +
-         bytes.inner_last - s.e * s.tokens * first_product(s, model);
+  return bytes.norms + bytes.residual_sum + bytes.masks + attention_inputs + key + bytes.mlp.sum() -
+         s.e * s.tokens * first_product(s, model);
 }
 
 /// What the named modules free, of what is `again` made anyway.
@@ -144,18 +173,25 @@ double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
   double sum = again;
   if (modules.norms && !norms_again) sum += bytes.norms;
   if (modules.core) sum += bytes.core;
-  if ((modules.activation || modules.mlp) && !last_again) sum += bytes.inner_last;
-  if (modules.mlp) sum += bytes.inner;
+  const auto add = [&](const Inner& inner, bool activation, bool whole) {
+    if ((activation || whole) && !last_again) sum += inner.last;
+    if (whole) sum += inner.first;
+  };
+  add(bytes.mlp, modules.activation, modules.mlp);
+  add(bytes.shared, modules.activation, modules.shared || modules.experts);
+  add(bytes.experts, modules.expert_activation, modules.experts);
+  if (modules.experts) sum += bytes.routed + bytes.router;
+  if (modules.latent && model.latent) sum += bytes.attention_inputs;
   return sum;
 }
 
 }  // namespace
 
-LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape) {
+LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const Slice s(model, shape);
-  const Tensors bytes = tensors_of(s, model, shape);
+  const Tensors bytes = tensors_of(s, model, shape, kind);
   const double all = bytes.sum(), again = cheap(bytes, s, model, shape);
-  const double widest = gradients(s, model, shape), weight = for_weight(s, model);
+  const double widest = gradients(s, model, shape, kind), weight = for_weight(s, model, kind);
   switch (shape.recompute) {
     case Recompute::None: return {all - again, again, widest, weight};
     case Recompute::Selective: return {all - again - bytes.core, again + bytes.core, widest, weight};

@@ -33,9 +33,9 @@ Kernel flash(const Slice& s, const Block& b, bool backward) {
   return kernel;
 }
 
-/// The whole triangle of the rank's heads; with k and v copied to all heads where they are.
+/// The whole triangle of the rank's heads, or a band of it; with k and v copied to all heads where they are.
 Block whole_block(const Slice& s) {
-  const double pairs = s.sequence * s.sequence / 2 * s.sequences;
+  const double pairs = s.sequence * s.reach / 2 * s.sequences;
   return {.queries = s.sequence,
           .keys = s.sequence,
           .pairs = pairs,

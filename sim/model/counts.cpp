@@ -24,21 +24,61 @@ std::vector<Kernel> kernels_of(const std::vector<Segment>& segments) {
 
 std::vector<Kernel> backward_kernels(const ModuleCost& cost) {
   std::vector<Kernel> kernels = kernels_of(cost.backward_input);
+  transformer::append(kernels, cost.expert_weight);
   transformer::append(kernels, cost.backward_weight);
   return kernels;
 }
 
+LayerKind layer_kind(const ModelSpec& model, int layer) {
+  if (!model.experts || layer < model.experts->dense_layers) return LayerKind::Dense;
+  return (layer + 1) % model.experts->every == 0 ? LayerKind::Experts : LayerKind::Dense;
+}
+
+int layers_of(const ModelSpec& model, LayerKind kind) {
+  int count = 0;
+  for (int layer = 0; layer < model.layers; ++layer) count += layer_kind(model, layer) == kind ? 1 : 0;
+  return count;
+}
+
+namespace {
+
+/// The kind of the layer in an extra prediction.
+LayerKind last_kind(const ModelSpec& model) {
+  return layer_kind(model, model.layers - 1);
+}
+
+}  // namespace
+
 double parameter_count(const ModelSpec& model) {
   const TrainingShape any{.sequence = 1};
-  return embedding_cost(model, any).parameters + model.layers * layer_cost(model, any).parameters +
-         head_cost(model, any).parameters;
+  double sum = embedding_cost(model, any).parameters + head_cost(model, any).parameters;
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Experts}) {
+    const int layers = layers_of(model, kind);
+    if (layers == 0) continue;
+    const ModuleCost layer = layer_cost(model, any, kind);
+    sum += layers * (layer.parameters + layer.expert_parameters);
+  }
+  if (model.extra_predictions > 0) {
+    const ModuleCost prediction = prediction_cost(model, any);
+    sum += model.extra_predictions * (prediction.parameters + prediction.expert_parameters);
+  }
+  return sum;
 }
 
 Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens) {
   const double widths = static_cast<double>(model.heads) * (model.head_dim() + model.value_dim()) / 2;
   const double head = model.output_projection ? static_cast<double>(model.vocabulary) * model.hidden : 0;
-  const double matrices = model.layers * transformer::matrix_parameters(model) + head;
-  const double attention = static_cast<double>(model.layers) * widths * static_cast<double>(sequence);
+  const auto matrices_of = [&model](LayerKind kind) {
+    const transformer::MatrixCount matrices = transformer::matrix_parameters(model, kind);
+    return matrices.dense + matrices.used;
+  };
+  double matrices = head;
+  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Experts})
+    if (const int layers = layers_of(model, kind); layers > 0) matrices += layers * matrices_of(kind);
+  const double hidden = model.hidden;
+  matrices += model.extra_predictions * (2 * hidden * hidden + matrices_of(last_kind(model)) + head);
+  const double attention = static_cast<double>(model.layers + model.extra_predictions) * widths *
+                           transformer::reach(model, static_cast<double>(sequence));
   return Flop(6 * tokens * (matrices + attention));
 }
 

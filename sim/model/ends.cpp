@@ -170,4 +170,56 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   return cost;
 }
 
+namespace {
+
+void append(std::vector<Segment>& to, const std::vector<Segment>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+/// Modules one after another, as one.
+ModuleCost in_a_row(const std::vector<ModuleCost>& modules) {
+  ModuleCost all;
+  for (const ModuleCost& module : modules) {
+    append(all.forward, module.forward);
+    append(all.recompute, module.recompute);
+    all.saved += module.saved;
+    all.transient = std::max(all.transient, module.transient);
+    all.workspace = std::max(all.workspace, module.workspace);
+    all.kept_for_weight += module.kept_for_weight;
+  }
+  for (auto module = modules.rbegin(); module != modules.rend(); ++module) {
+    append(all.backward_input, module->backward_input);
+    transformer::append(all.expert_weight, module->expert_weight);
+    transformer::append(all.backward_weight, module->backward_weight);
+  }
+  return all;
+}
+
+/// The word embedded once more, both norms, and the product of 2h × h.
+ModuleCost entrance(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  using namespace transformer;
+  std::vector<Step> steps = embedding_steps(s, model, shape);
+  for (int i = 0; i < 2; ++i) steps.push_back(norm(s, model, shape.fusion, 1, false, false));
+  steps.push_back(enter(s, 2 * s.hidden, "prediction", Again::No));
+  steps.push_back(linear(s, s.tokens, 2 * s.hidden, s.hidden / s.t, Again::No));
+  steps.push_back(gather_again(s, 2 * s.hidden, "prediction"));
+  ModuleCost cost = cost_of(steps, kept(shape));
+  cost.saved = Bytes(s.e * s.outer() * 4);  // both inputs, before and after the norms
+  cost.kept_for_weight = Bytes(s.e * s.whole() * 3);
+  return cost;
+}
+
+}  // namespace
+
+ModuleCost prediction_cost(const ModelSpec& model, const TrainingShape& shape) {
+  const Slice s(model, shape);
+  const ModuleCost layer = layer_cost(model, shape, layer_kind(model, model.layers - 1));
+  ModuleCost cost = in_a_row({entrance(s, model, shape), layer, head_cost(model, shape)});
+  const double norms = (model.norm == Norm::Rms ? 1 : 2) * 3 * s.hidden;
+  cost.parameters = layer.parameters + 2 * s.hidden * s.hidden / s.t + norms;
+  cost.expert_parameters = layer.expert_parameters;
+  cost.trainable_parameters = shape.frozen ? 0 : cost.parameters + cost.expert_parameters;
+  return cost;
+}
+
 }  // namespace syncline

@@ -26,6 +26,10 @@ bool runs_again(const Step& step, const TrainingShape& shape) {
     case Part::Norm: return modules.norms;
     case Part::Activation: return modules.activation || modules.mlp;
     case Part::Mlp: return modules.mlp;
+    case Part::Experts: return modules.experts;
+    case Part::ExpertActivation: return modules.experts || modules.expert_activation;
+    case Part::Shared: return modules.experts || modules.shared;
+    case Part::Latent: return modules.latent;
     case Part::Other: break;
   }
   return false;
@@ -79,15 +83,16 @@ ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape) {
   std::vector<Piece> forward, again, input;
   ModuleCost cost;
   for (const Step& step : steps) {
-    const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens, step.ends_forward},
+    const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens, step.ends_forward, step.by_load},
                                     {{}, step.after_forward}};
     forward.insert(forward.end(), pieces.begin(), pieces.end());
     if (runs_again(step, shape)) again.insert(again.end(), pieces.begin(), pieces.end());
   }
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     input.push_back({{}, step->before_backward});
-    input.push_back({step->input, {}, step->by_tokens, step->ends_input});
-    append(cost.backward_weight, step->weight);
+    input.push_back({step->input, {}, step->by_tokens, step->ends_input, step->by_load});
+    input.push_back({{}, step->after_backward});
+    append(step->by_load ? cost.expert_weight : cost.backward_weight, step->weight);
   }
   cost.forward = join(std::move(forward), shape.tensor_chunks);
   cost.recompute = join(std::move(again), shape.tensor_chunks);

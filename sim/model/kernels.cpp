@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "sim/core/error.hpp"
 #include "sim/model/steps.hpp"
@@ -18,6 +19,7 @@ Slice::Slice(const ModelSpec& model, const TrainingShape& shape)
       weight_gradients(shape.weight_gradients),
       sequence(static_cast<double>(shape.sequence)),
       sequences(static_cast<double>(shape.microbatch)),
+      reach(transformer::reach(model, sequence)),
       tokens(static_cast<double>(shape.tokens()) / c),
       outer_tokens(sequence_parallel ? tokens / t : tokens),
       hidden(model.hidden),
@@ -29,12 +31,24 @@ Slice::Slice(const ModelSpec& model, const TrainingShape& shape)
       ffn(static_cast<double>(model.ffn) / t),
       vocabulary(static_cast<double>(model.vocabulary) / t),
       repeats_kv(model.heads != model.kv_heads && !megatron && c == 1),
-      one_projection(megatron) {
+      one_projection(megatron),
+      own_tokens(tokens_to_route(model, shape)),
+      routed(routed_tokens(model, shape)),
+      local_experts(model.experts ? static_cast<double>(model.experts->count) / shape.experts.parallel : 0),
+      expert_ffn(model.experts ? static_cast<double>(model.experts->ffn) / shape.experts.tensor : 0),
+      shared_ffn(model.experts ? static_cast<double>(model.experts->shared_ffn) / t : 0) {
   SYNCLINE_CHECK(t >= 1 && c >= 1, "at least one rank");
-  for (const int whole : {model.heads, model.kv_heads, model.ffn, model.vocabulary})
+  const int shared = model.experts ? model.experts->shared_ffn : 0;
+  for (const int whole : {model.heads, model.kv_heads, model.ffn, model.vocabulary, shared})
     SYNCLINE_CHECK(whole % t == 0, "heads, ffn and vocabulary divide among the tensor-parallel ranks");
   SYNCLINE_CHECK(!model.latent || model.kv_heads == model.heads, "latent attention has a key for every head");
   SYNCLINE_CHECK(c == 1 || shape.sequence % (2 * c) == 0, "a sequence divides into two chunks a rank");
+}
+
+double reach(const ModelSpec& model, double sequence) {
+  if (model.window == 0 || model.window >= sequence) return sequence;
+  const double window = model.window, near = window * (2 * sequence - window) / sequence;
+  return sequence + (near - sequence) / model.window_every;
 }
 
 bool Slice::narrow() const {
@@ -54,10 +68,12 @@ Kernel gemm(Precision precision, double m, double n, double k, double batch) {
   kernel.precision = precision;
   kernel.flop = Flop(2 * m * n * k * batch);
   kernel.hbm = Bytes((m * k + k * n + m * n) * size_of(precision).si() * batch);
-  kernel.batch = static_cast<std::int64_t>(batch);
-  kernel.m = static_cast<std::int64_t>(m);
-  kernel.n = static_cast<std::int64_t>(n);
-  kernel.k = static_cast<std::int64_t>(k);
+  // Tokens of an expert are a mean.
+  const auto whole = [](double size) { return static_cast<std::int64_t>(std::ceil(size - 1e-9 * size)); };
+  kernel.batch = whole(batch);
+  kernel.m = whole(m);
+  kernel.n = whole(n);
+  kernel.k = whole(k);
   return kernel;
 }
 

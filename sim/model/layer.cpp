@@ -5,28 +5,32 @@
 namespace syncline::transformer {
 namespace {
 
+/// Products that read the norm's output first.
+int first_products(const Slice& s, const ModelSpec& model) {
+  return model.activation == Activation::Swiglu && !s.one_projection ? 2 : 1;
+}
+
 /// A layer's steps as they come.
 class Layer {
  public:
   Layer(const ModelSpec& model, const TrainingShape& shape)
       : model_(model), shape_(shape), s_(model, shape) {}
 
-  std::vector<Step> run() {
+  std::vector<Step> run(LayerKind kind) {
     if (model_.latent)
       project_latent();
     else
       project();
     attend();
-    add_mlp();
+    if (kind == LayerKind::Experts)
+      add_experts();
+    else
+      add_mlp();
     return std::move(steps_);
   }
 
  private:
   void add(Step step) { steps_.push_back(std::move(step)); }
-  void add_in(Part part, Step step) {
-    step.part = part;
-    add(std::move(step));
-  }
 
   /// q, k and v of norm(x).
   void project() {
@@ -72,18 +76,23 @@ class Layer {
     }
     add(uncut(linear(s, s.outer_tokens, s.hidden, pair + rotated, Again::No)));
     expand("key-value", pair, pair + rotated, own_keys + s.context);
-    add(rotary(s, shape_.fusion, s.heads * rotated, rotated));
+    add(of_latent(rotary(s, shape_.fusion, s.heads * rotated, rotated)));
     // Both parts of queries and keys side by side, and values apart from keys.
     const std::vector<Kernel> copy =
         elementwise(s.precision, s.tokens * (s.query + s.key + s.value), {2 * s.e});
-    add({.forward = copy, .input = copy});
+    add(of_latent({.forward = copy, .input = copy}));
+  }
+
+  static Step of_latent(Step step) {
+    step.part = Part::Latent;
+    return step;
   }
 
   /// A norm over the compressed vector, its gathering with what rides along, and the product by columns.
   void expand(std::string_view part, double rank, double gathered, double out) {
     add(latent_norm(s_, rank));
     add(enter(s_, gathered, part, Again::No));
-    add(linear(s_, s_.tokens, rank, out, Again::No));
+    add(of_latent(linear(s_, s_.tokens, rank, out, Again::No)));
     add(gather_again(s_, rank, part));
   }
 
@@ -103,21 +112,21 @@ class Layer {
 
   /// x + dropout(activation(norm(x) W₁) W₂ + bias).
   void add_mlp() {
-    const Slice& s = s_;
-    const bool gated = model_.activation == Activation::Swiglu;
-    const int products = gated && !s.one_projection ? 2 : 1;
-    const double inner = (gated ? 2 : 1) * s.ffn;
-    add(norm(s, model_, shape_.fusion, products, true, true));
-    add_in(Part::Mlp, enter(s, s.hidden, "mlp", products == 2 ? Again::Op : Again::No));
-    add_in(Part::Mlp, gradient_sum(s, model_, shape_.fusion, products));
-    for (int i = 0; i < products; ++i)
-      add_in(Part::Mlp, linear(s, s.tokens, s.hidden, inner / products, i == 0 ? Again::No : Again::Op));
-    add_in(Part::Mlp, gather_again(s, s.hidden, "mlp"));
-    if (gated && model_.bias) add_in(Part::Mlp, add_bias(s, s.tokens * 2 * s.ffn));
-    add(activation(s, model_, shape_.fusion));
-    add_in(Part::Mlp, linear(s, s.tokens, s.ffn, s.hidden, Again::No));
-    add_in(Part::Mlp, leave(s, "mlp", Again::No));
-    add(residual(s, model_, shape_, Again::No));
+    add(norm(s_, model_, shape_.fusion, first_products(s_, model_), true, true));
+    for (Step& step : mlp_steps(s_, model_, shape_, s_.ffn, "mlp")) {
+      if (step.part == Part::Other) step.part = Part::Mlp;
+      add(std::move(step));
+    }
+    add(residual(s_, model_, shape_, Again::No));
+  }
+
+  /// x + the experts of norm(x).
+  void add_experts() {
+    const int readers =
+        1 + (s_.shared_ffn > 0 ? first_products(s_, model_) : 0);  // router and dispatch are one
+    add(norm(s_, model_, shape_.fusion, readers, true, true));
+    for (Step& step : expert_steps(s_, model_, shape_)) add(std::move(step));
+    add(residual(s_, model_, shape_, Again::No));
   }
 
   const ModelSpec& model_;
@@ -126,20 +135,32 @@ class Layer {
   std::vector<Step> steps_;
 };
 
-/// Matrices on one rank.
-double matrices(const Slice& s, const ModelSpec& model) {
-  const double replicated = replicated_parameters(model);
-  return (matrix_parameters(model) - replicated) / s.t + replicated;
+/// Matrices on one rank, but for those of experts.
+double matrices(const Slice& s, const ModelSpec& model, LayerKind kind) {
+  const double replicated = replicated_parameters(model, kind);
+  return (matrix_parameters(model, kind).dense - replicated) / s.t + replicated;
 }
 
-/// Norms, biases and matrices on one rank.
-double parameters(const Slice& s, const ModelSpec& model) {
+/// Norms, biases and matrices on one rank, but for experts'.
+double parameters(const Slice& s, const ModelSpec& model, LayerKind kind) {
   const bool gated = model.activation == Activation::Swiglu;
   const double latent = model.latent ? model.latent->query_rank + model.latent->key_value_rank : 0;
   const double norms = (2 * s.hidden + latent) * (model.norm == Norm::Layer ? 2 : 1);
-  const double biases =
-      model.bias ? s.query + s.key + s.value + s.hidden + (gated ? 2 : 1) * s.ffn + s.hidden : 0;
-  return matrices(s, model) + norms + biases;
+  const double of_mlp = kind == LayerKind::Dense ? (gated ? 2 : 1) * s.ffn + s.hidden : 0;
+  const double biases = model.bias ? s.query + s.key + s.value + s.hidden + of_mlp : 0;
+  return matrices(s, model, kind) + norms + biases;
+}
+
+/// Into an MLP and out of it, for a width of 1.
+double products_of_mlp(const ModelSpec& model) {
+  return model.activation == Activation::Swiglu ? 3 : 2;
+}
+
+/// The compressing products of latent attention, which every rank that shares the layer holds.
+double latent_replicated(const ModelSpec& model) {
+  if (!model.latent) return 0;
+  const LatentAttention& latent = *model.latent;
+  return static_cast<double>(model.hidden) * (latent.query_rank + latent.key_value_rank + latent.rotary_size);
 }
 
 double projection_parameters(const ModelSpec& model) {
@@ -149,24 +170,48 @@ double projection_parameters(const ModelSpec& model) {
   const LatentAttention& latent = *model.latent;
   const double of_query = latent.query_rank > 0 ? latent.query_rank * query : hidden * query;
   const double of_key_value = latent.key_value_rank * (heads * latent.plain_size + context);
-  return replicated_parameters(model) + of_query + of_key_value + context * hidden;
+  return latent_replicated(model) + of_query + of_key_value + context * hidden;
 }
 
 }  // namespace
 
-std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape) {
-  return Layer(model, shape).run();
+std::vector<Step> mlp_steps(const Slice& s, const ModelSpec& model, const TrainingShape& shape, double ffn,
+                            std::string_view part) {
+  const bool gated = model.activation == Activation::Swiglu;
+  const int products = first_products(s, model);
+  const double inner = (gated ? 2 : 1) * ffn;
+  std::vector<Step> steps{enter(s, s.hidden, part, products == 2 ? Again::Op : Again::No),
+                          gradient_sum(s, model, shape.fusion, products)};
+  for (int i = 0; i < products; ++i)
+    steps.push_back(linear(s, s.tokens, s.hidden, inner / products, i == 0 ? Again::No : Again::Op));
+  steps.push_back(gather_again(s, s.hidden, part));
+  if (gated && model.bias) steps.push_back(add_bias(s, s.tokens * 2 * ffn));
+  steps.push_back(activation(s, model, shape.fusion, s.tokens * ffn));
+  steps.push_back(linear(s, s.tokens, ffn, s.hidden, Again::No));
+  steps.push_back(leave(s, part, Again::No));
+  return steps;
 }
 
-double matrix_parameters(const ModelSpec& model) {
-  const double products = model.activation == Activation::Swiglu ? 3 : 2;
-  return projection_parameters(model) + products * model.hidden * model.ffn;
+std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
+  return Layer(model, shape).run(kind);
 }
 
-double replicated_parameters(const ModelSpec& model) {
-  if (!model.latent) return 0;
-  const LatentAttention& latent = *model.latent;
-  return static_cast<double>(model.hidden) * (latent.query_rank + latent.key_value_rank + latent.rotary_size);
+MatrixCount matrix_parameters(const ModelSpec& model, LayerKind kind) {
+  const double products = products_of_mlp(model), hidden = model.hidden;
+  const double attention = projection_parameters(model);
+  if (kind == LayerKind::Dense) return {attention + products * hidden * model.ffn, 0, 0};
+  const ExpertSpec& experts = *model.experts;
+  const double router = hidden * experts.count, gate = experts.shared_gate ? hidden : 0;
+  const double expert = products * hidden * experts.ffn;
+  return {attention + router + gate + products * hidden * experts.shared_ffn, experts.count * expert,
+          experts.top_k * expert};
+}
+
+double replicated_parameters(const ModelSpec& model, LayerKind kind) {
+  double sum = latent_replicated(model);
+  if (kind == LayerKind::Experts)
+    sum += static_cast<double>(model.hidden) * (model.experts->count + (model.experts->shared_gate ? 1 : 0));
+  return sum;
 }
 
 }  // namespace syncline::transformer
@@ -178,16 +223,22 @@ Implementation implementation_of(const ModelSpec& model, const TrainingShape& sh
                                                                  : Implementation::Torchtitan);
 }
 
-ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape) {
+ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const transformer::Slice s(model, shape);
-  ModuleCost cost = transformer::cost_of(transformer::layer_steps(model, shape), shape);
-  cost.parameters = transformer::parameters(s, model);
-  cost.trainable_parameters = shape.frozen ? 0 : cost.parameters;
-  const transformer::LayerActivations held = transformer::layer_activations(model, shape);
+  ModuleCost cost = transformer::cost_of(transformer::layer_steps(model, shape, kind), shape);
+  cost.parameters = transformer::parameters(s, model, kind);
+  const transformer::MatrixCount matrices = transformer::matrix_parameters(model, kind);
+  cost.expert_parameters = matrices.experts / shape.experts.parallel / shape.experts.tensor;
+  cost.trainable_parameters = shape.frozen ? 0 : cost.parameters + cost.expert_parameters;
+  const transformer::LayerActivations held = transformer::layer_activations(model, shape, kind);
   cost.saved = Bytes(held.kept);
   cost.transient = Bytes(held.recomputed + held.gradients);
   cost.kept_for_weight = Bytes(held.for_weight);
-  if (s.stands_in()) cost.workspace = Bytes(s.e * transformer::matrices(s, model));
+  // Autograd's unused gradients are one for each shape, and all experts have the same.
+  if (s.stands_in()) {
+    const double expert = kind == LayerKind::Experts ? cost.expert_parameters / s.local_experts : 0;
+    cost.workspace = Bytes(s.e * (transformer::matrices(s, model, kind) + expert));
+  }
   return cost;
 }
 

@@ -6,30 +6,32 @@
 namespace syncline::transformer {
 namespace {
 
-/// A product of operands of one size and a result of another.
+/// Products of operands of one size and a result of another.
 /// @param result  bytes of an element of the result, read and written
-Kernel product(const Slice& s, Precision precision, double m, double n, double k, double result) {
-  Kernel kernel = gemm(precision, m, n, k);
+Kernel product(const Slice& s, Precision precision, double m, double n, double k, double result,
+               double batch) {
+  Kernel kernel = gemm(precision, m, n, k, batch);
   const double operand = std::min(s.e, size_of(precision).si());
-  kernel.hbm = Bytes((m * k + k * n) * operand + m * n * result);
+  kernel.hbm = Bytes(((m * k + k * n) * operand + m * n * result) * batch);
   return kernel;
 }
 
 /// The gradient of a weight of out × in, and what becomes of it.
-std::vector<Kernel> weight_gradient(const Slice& s, Precision precision, double tokens, double in,
-                                    double out) {
+std::vector<Kernel> weight_gradient(const Slice& s, Precision precision, double tokens, double in, double out,
+                                    double batch) {
   if (s.frozen) return {};
   const bool fused = s.weight_gradients == WeightGradients::Fused;
-  std::vector<Kernel> kernels{product(s, precision, out, in, tokens, fused ? 2 * Fp32 : s.e)};
+  std::vector<Kernel> kernels{product(s, precision, out, in, tokens, fused ? 2 * Fp32 : s.e, batch)};
   if (s.weight_gradients == WeightGradients::Added)
-    append(kernels, elementwise(s.precision, in * out, {s.e + 2 * Fp32}));
+    append(kernels, elementwise(s.precision, batch * in * out, {s.e + 2 * Fp32}));
   return kernels;
 }
 
-Step linear_in(const Slice& s, Precision precision, double tokens, double in, double out, Again again) {
-  return {.forward = {product(s, precision, tokens, out, in, s.e)},
-          .input = {product(s, precision, tokens, in, out, s.e)},
-          .weight = weight_gradient(s, precision, tokens, in, out),
+Step linear_in(const Slice& s, Precision precision, double tokens, double in, double out, Again again,
+               double batch) {
+  return {.forward = {product(s, precision, tokens, out, in, s.e, batch)},
+          .input = {product(s, precision, tokens, in, out, s.e, batch)},
+          .weight = weight_gradient(s, precision, tokens, in, out, batch),
           .again = again,
           .by_tokens = true};
 }
@@ -50,18 +52,18 @@ std::vector<Kernel> joined(std::vector<Kernel> first, const std::vector<Kernel>&
 }  // namespace
 
 Step plain_linear(const Slice& s, double tokens, double in, double out, Again again) {
-  return linear_in(s, s.precision, tokens, in, out, again);
+  return linear_in(s, s.precision, tokens, in, out, again, 1);
 }
 
-Step linear(const Slice& s, double tokens, double in, double out, Again again) {
-  Step step = linear_in(s, s.linear, tokens, in, out, again);
+Step linear(const Slice& s, double tokens, double in, double out, Again again, double batch) {
+  Step step = linear_in(s, s.linear, tokens, in, out, again, batch);
   if (!s.narrow()) return step;
   const bool once = s.megatron;  // both ways in forward; else once more in backward
   const int copies = once && !s.frozen ? 2 : 1;
-  const std::vector<Kernel> input = cast(s, tokens * in, copies);
-  const std::vector<Kernel> weight = cast(s, in * out, once ? 2 : 1);
+  const std::vector<Kernel> input = cast(s, batch * tokens * in, copies);
+  const std::vector<Kernel> weight = cast(s, batch * in * out, once ? 2 : 1);
   step.forward = joined(joined(input, weight), step.forward);
-  std::vector<Kernel> before = cast(s, tokens * out, s.frozen ? 1 : 2);
+  std::vector<Kernel> before = cast(s, batch * tokens * out, s.frozen ? 1 : 2);
   if (!once) append(before, weight);
   step.input = joined(before, step.input);
   if (!once && !s.frozen) step.weight = joined(input, step.weight);

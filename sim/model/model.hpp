@@ -28,6 +28,22 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
+/// Layers whose MLP is one of many: a router sends each token to the `top_k` experts of its choice (Shazeer et
+/// al., arXiv 1701.06538; Fedus et al., Switch Transformers, arXiv 2101.03961).
+struct ExpertSpec {
+  int count = 0;             // E, routed experts of a layer
+  int top_k = 1;             // k, of them that a token goes to
+  int ffn = 0;               // inner width of one; ModelSpec::ffn is that of the dense layers
+  int shared_ffn = 0;        // inner width of the shared experts together, which all tokens go to; 0: none
+  bool shared_gate = false;  // the shared experts' output is scaled by a gate of its own, a number a token
+  int dense_layers = 0;      // leading layers without experts
+  int every = 1;             // of all layers, every so many-th has experts, but for those
+  /// Experts stand in so many groups, and a token's come from `top_groups` of these at most (node-limited routing:
+  /// DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
+  int groups = 1, top_groups = 1;
+  friend bool operator==(const ExpertSpec&, const ExpertSpec&) = default;
+};
+
 /// Llama-like by default: RMSNorm, rotary embedding, grouped-query attention, SwiGLU. GPT-like: LayerNorm,
 /// learned positions, as many key heads as heads, GeLU, biases, the output projection tied to the embedding.
 struct ModelSpec {
@@ -48,6 +64,13 @@ struct ModelSpec {
   bool bias = false;                        // of the products of a layer; not of latent attention
   bool output_projection = true;            // false: the model ends in its last norm
   std::optional<LatentAttention> latent{};  // in place of grouped-query attention; kv_heads is heads then
+  std::optional<ExpertSpec> experts{};
+  /// Modules that predict one more token each: two norms and a product of 2h × h before a layer as the last one,
+  /// and the model's own head (DeepSeek-V3, arXiv 2412.19437, section 2.2).
+  int extra_predictions = 0;
+  /// Every `window_every`-th layer's attention reaches back so many tokens; 0: all reach all. Each layer is taken as
+  /// the mean of them.
+  int window = 0, window_every = 1;
 
   /// Of queries and keys.
   [[nodiscard]] int head_dim() const {
@@ -72,8 +95,11 @@ enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full, Module
 
 /// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: both norms' outputs. Core:
 /// as Selective. Activation: of the MLP, its output. Mlp: the whole MLP, from its norm's output.
+/// Expert layers: Experts: router, dispatch, experts, combine. ExpertActivation: their activation. Shared: the shared
+/// experts. Latent: the products that expand latent attention's compressed vectors, and rotary embedding.
 struct RecomputedModules {
   bool norms = false, core = false, activation = false, mlp = false;
+  bool experts = false, expert_activation = false, shared = false, latent = false;
   friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
 };
 
@@ -120,6 +146,34 @@ enum class WeightGradients : std::uint8_t { Plain, Added, Fused };
 /// square, in memory.
 enum class AttentionKernels : std::uint8_t { Flash, Unfused };
 
+/// How tokens get to their experts and back.
+///   AllToAll:  a copy for each expert, to the rank that has it; what comes back is summed up at home.
+///   TwoHop:    once to every rank that has experts of it, across nodes once to every node, for all of its ranks
+///              (DeepEP: github.com/deepseek-ai/DeepEP).
+///   AllGather: all tokens to all ranks; partial sums are scattered back.
+enum class Dispatch : std::uint8_t { AllToAll, TwoHop, AllGather };
+
+/// What runs beside dispatch and combine. SharedExperts: the shared experts, beside dispatch (and its gradient).
+/// Batch: another microbatch: forward of one and backward of another are issued in turn (DeepSeek-V3, section
+/// 3.2.1; Megatron-LM's overlap_moe_expert_parallel_comm).
+enum class ExpertOverlap : std::uint8_t { None, SharedExperts, Batch };
+
+/// How expert layers are run.
+struct ExpertOptions {
+  int parallel = 1;  // ep, ranks that share the experts of a layer; divides their count
+  int tensor = 1;    // etp, ranks that share each expert; divides its ffn
+  std::optional<double>
+      capacity{};    // an expert takes tokens · k / E times this, and drops others; none: takes all
+  bool pad = false;  // an expert is given as many as it can take, zeros among them
+  Dispatch dispatch = Dispatch::AllToAll;
+  std::optional<Precision>
+      dispatched{};  // what goes to experts (and the gradients of what comes back); of compute
+  std::optional<Precision> combined{};  // ... and comes back; of compute
+  ExpertOverlap overlap = ExpertOverlap::None;
+  int units = 0;  // of the device, that dispatch and combine take from compute; 0: as any communication
+  friend bool operator==(const ExpertOptions&, const ExpertOptions&) = default;
+};
+
 /// How the model is run: what one rank sees of it.
 struct TrainingShape {
   std::int64_t sequence = 0;            // tokens
@@ -152,14 +206,18 @@ struct TrainingShape {
   AttentionKernels attention = AttentionKernels::Flash;
   bool dropout = false;  // after embedding, attention and MLP; of probabilities where attention is unfused
                          // (flash attention makes its own in registers)
+  ExpertOptions experts{};
   [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }  // of a microbatch, all ranks
 };
 
 /// As given; else Megatron for a model with LayerNorm, Torchtitan for one with RMSNorm.
 [[nodiscard]] Implementation implementation_of(const ModelSpec& model, const TrainingShape& shape);
 
-/// The ranks that share a layer's weights, or a sequence.
-enum class LayerGroup : std::uint8_t { Tensor, Context };
+/// The ranks that share a layer's weights, a sequence, the experts of a layer, or each of these.
+enum class LayerGroup : std::uint8_t { Tensor, Context, Expert, ExpertTensor };
+
+/// Which way tokens go in an all-to-all of expert layers.
+enum class TokenWay : std::uint8_t { None, ToExperts, Back };
 
 /// A collective between two of a layer's kernels.
 struct LayerCollective {
@@ -169,6 +227,7 @@ struct LayerCollective {
   std::string name;  // for tags: "all-reduce-attention"
   bool awaited =
       true;  // false: the next segment does not need it and may run beside it; the one after that does
+  TokenWay way = TokenWay::None;  // of tokens by the routing; `bytes` is of tokens · k copies
   friend bool operator==(const LayerCollective&, const LayerCollective&) = default;
 };
 
@@ -176,6 +235,8 @@ struct LayerCollective {
 struct Segment {
   std::vector<Kernel> kernels;  // may be empty
   std::optional<LayerCollective> then;
+  bool by_load =
+      false;  // its kernels are for the tokens that came to the rank's experts, here as many as on average
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
@@ -183,12 +244,14 @@ struct Segment {
 /// backward_weight. Without tensor and context parallelism each list has at most one segment, without a
 /// collective; none where there is nothing to do.
 struct ModuleCost {
-  double parameters = 0;            // count, on this rank
-  double trainable_parameters = 0;  // of those; 0 where they are frozen
+  double parameters = 0;  // count, on this rank; without those of experts
+  double expert_parameters = 0;
+  double trainable_parameters = 0;  // of all those; 0 where they are frozen
   std::vector<Segment> forward;
   std::vector<Segment> recompute;       // run again before backward
   std::vector<Segment> backward_input;  // gradients of the inputs (I), which the module before waits for
   std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
+  std::vector<Kernel> expert_weight;    // ... of those of experts, before the others; by load
   Bytes saved;                          // activations kept from forward to backward
   Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
   /// Held from the first backward to the end of the run, once for all layers of a rank: where Transformer
@@ -202,7 +265,25 @@ struct ModuleCost {
 };
 
 [[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
-[[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape);
+/// Whether a layer has experts or a dense MLP.
+enum class LayerKind : std::uint8_t { Dense, Experts };
+[[nodiscard]] LayerKind layer_kind(const ModelSpec& model, int layer);
+/// Layers of a kind.
+[[nodiscard]] int layers_of(const ModelSpec& model, LayerKind kind);
+[[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape,
+                                    LayerKind kind = LayerKind::Dense);
+/// One of ModelSpec::extra_predictions, with its layer, head and loss. Embedding and output projection are the
+/// model's.
+[[nodiscard]] ModuleCost prediction_cost(const ModelSpec& model, const TrainingShape& shape);
+/// The kernels of an expert layer that stand between dispatch and combine, of forward and a whole backward, when
+/// `tokens` copies of tokens have come to the rank.
+[[nodiscard]] std::vector<Kernel> expert_kernels(const ModelSpec& model, const TrainingShape& shape,
+                                                 double tokens);
+/// Copies of tokens that come to a rank's experts on average: tokens of a rank · k · etp, more or fewer where there is a
+/// capacity.
+[[nodiscard]] double routed_tokens(const ModelSpec& model, const TrainingShape& shape);
+/// Tokens of a microbatch that one rank routes: a part of the sequence under context or sequence parallelism.
+[[nodiscard]] double tokens_to_route(const ModelSpec& model, const TrainingShape& shape);
 /// Final norm, output projection and cross-entropy loss in fp32. A tied projection counts no parameters of
 /// its own.
 [[nodiscard]] ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape);
@@ -212,7 +293,7 @@ struct ModuleCost {
 /// Of a whole backward: inputs, then weights; without recomputation.
 [[nodiscard]] std::vector<Kernel> backward_kernels(const ModuleCost& cost);
 
-/// Of the whole model. GPT-like: 12Lh²(1 + 13/(12h) + (V + s)/(12Lh)) as in Narayanan et al. (arXiv
+/// Of the whole model, all experts. GPT-like: 12Lh²(1 + 13/(12h) + (V + s)/(12Lh)) as in Narayanan et al. (arXiv
 /// 2104.04473, eq. 2), plus the 2h of the final norm, which they leave out.
 [[nodiscard]] double parameter_count(const ModelSpec& model);
 
@@ -220,8 +301,8 @@ struct ModuleCost {
 [[nodiscard]] Bytes size_of(Precision precision);
 
 /// FLOP of one training step on `tokens` tokens, forward and backward, without recomputation:
-///   6 per token and parameter of the matrices (layers and output projection; not the embedding table, which
-///   is looked up), plus 6 · layers · heads · head size · sequence per token for causal attention (head size:
+///   6 per token and parameter of the matrices that it meets (layers, of experts `top_k`, and output projection; not
+///   the embedding table, which is looked up; extra predictions with theirs), plus 6 · layers · heads · head size · sequence per token for causal attention (head size:
 ///   the mean of that of queries and that of values).
 /// Attention counts the lower triangle only. torchtitan and PaLM count the full square, 12 · ..., so their
 /// MFU of the same run is higher (by 13 % for Llama-3-8B at 8192 tokens); so do Megatron-LM's papers.

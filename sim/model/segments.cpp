@@ -12,13 +12,21 @@ namespace {
 /// Gathers kernels until a collective ends the segment.
 class Segments {
  public:
-  void add(const std::vector<Kernel>& kernels) { append(open_, kernels); }
+  void add(const std::vector<Kernel>& kernels, bool by_load = false) {
+    if (kernels.empty()) return;
+    if (by_load != by_load_) end();
+    by_load_ = by_load;
+    append(open_, kernels);
+  }
   void add(const Piece& piece) {
-    add(piece.kernels);
+    add(piece.kernels, piece.by_load);
     if (piece.then) add(*piece.then);
     if (piece.ends) end();
   }
-  void add(const LayerCollective& then) { done_.push_back({std::exchange(open_, {}), then}); }
+  void add(const LayerCollective& then) {
+    const bool by_load = by_load_ && !open_.empty();
+    done_.push_back({std::exchange(open_, {}), then, by_load});
+  }
   std::vector<Segment> take() {
     end();
     return std::move(done_);
@@ -26,11 +34,12 @@ class Segments {
 
  private:
   void end() {
-    if (!open_.empty()) done_.push_back({std::exchange(open_, {}), {}});
+    if (!open_.empty()) done_.push_back({std::exchange(open_, {}), {}, by_load_});
   }
 
   std::vector<Segment> done_;
   std::vector<Kernel> open_;
+  bool by_load_ = false;  // of these
 };
 
 /// One of `parts` of a kernel, by tokens: a product reads all of its weights (k × n) each time.

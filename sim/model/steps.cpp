@@ -60,8 +60,8 @@ Step compiled_rms_norm(const Slice& slice, int uses, bool input_at_hand) {
       .weight = weight_kernels(slice, elements, {2 * e})};
 }
 
-Step swiglu(const Slice& slice, Fusion fusion) {
-  const double e = slice.e, elements = slice.tokens * slice.ffn;
+Step swiglu(const Slice& slice, Fusion fusion, double elements) {
+  const double e = slice.e;
   if (fusion == Fusion::Compiled)
     return {.forward = elementwise(slice.precision, elements, {3 * e}),
             .input = elementwise(slice.precision, elements, {5 * e})};
@@ -69,8 +69,8 @@ Step swiglu(const Slice& slice, Fusion fusion) {
           .input = elementwise(slice.precision, elements, {3 * e, 3 * e, 3 * e})};
 }
 
-Step gelu(const Slice& slice, bool bias, Fusion fusion) {
-  const double e = slice.e, elements = slice.tokens * slice.ffn;
+Step gelu(const Slice& slice, bool bias, Fusion fusion, double elements) {
+  const double e = slice.e;
   Step step{.input = elementwise(slice.precision, elements, {3 * e})};
   if (bias && fusion == Fusion::Eager) step.forward = elementwise(slice.precision, elements, {2 * e});
   append(step.forward, elementwise(slice.precision, elements, {2 * e}));
@@ -138,9 +138,9 @@ Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& s
   return step;
 }
 
-Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion) {
-  Step step =
-      model.activation == Activation::Swiglu ? swiglu(slice, fusion) : gelu(slice, model.bias, fusion);
+Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion, double elements) {
+  Step step = model.activation == Activation::Swiglu ? swiglu(slice, fusion, elements)
+                                                     : gelu(slice, model.bias, fusion, elements);
   step.part = Part::Activation;
   return step;
 }

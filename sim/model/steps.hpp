@@ -32,6 +32,7 @@ struct Slice {
   bool frozen;
   WeightGradients weight_gradients;
   double sequence, sequences;
+  double reach;         // reach(), of the sequence
   double tokens;        // of this rank
   double outer_tokens;  // of norms, dropouts and residual sums
   double hidden, heads, query, key, value;
@@ -39,6 +40,13 @@ struct Slice {
   double ffn, vocabulary;
   bool repeats_kv;      // key and value heads are copied to all heads; not where ranks share a sequence
   bool one_projection;  // q, k and v in one product, gate and up in one
+
+  // Of expert layers; 0 where the model has none.
+  double own_tokens;     // tokens that the rank routes
+  double routed;         // copies that come to its experts, on average
+  double local_experts;  // that it has, or a part of
+  double expert_ffn;     // of one, on this rank
+  double shared_ffn;     // of the shared experts, on this rank
 
   /// The layers' products are in less than 16 bit, whose operands are cast first.
   [[nodiscard]] bool narrow() const;
@@ -69,9 +77,10 @@ void append(std::vector<Kernel>& to, const std::vector<Kernel>& more);
 enum class Again : std::uint8_t { No, Op, Core };  // Op: Recompute::SelectiveOp; Core: Recompute::Selective
 
 /// What Recompute::Modules calls it. The core of attention is Again::Core.
-enum class Part : std::uint8_t { Other, Norm, Activation, Mlp };
+enum class Part : std::uint8_t { Other, Norm, Activation, Mlp, Experts, ExpertActivation, Shared, Latent };
 
-/// Forward: the kernels, then the collective. Backward: the collective, then the kernels.
+/// Forward: the kernels, then the collective. Backward: the collective, then the kernels, then the other
+/// collective.
 struct Step {
   std::vector<Kernel> forward{};
   std::vector<Kernel> input{};   // gradients of the inputs
@@ -83,13 +92,17 @@ struct Step {
   // Whether a segment ends with its kernels, so that what follows waits for a collective that they run
   // beside.
   bool ends_forward = false, ends_input = false;
+  bool by_load = false;  // as Segment::by_load
   std::optional<LayerCollective> after_forward{};
   std::optional<LayerCollective> before_backward{};
+  std::optional<LayerCollective> after_backward{};
 };
 
 /// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the
 /// layers' products, with the casts that it takes.
-[[nodiscard]] Step linear(const Slice& slice, double tokens, double in, double out, Again again);
+/// @param batch  so many of them, with weights of their own
+[[nodiscard]] Step linear(const Slice& slice, double tokens, double in, double out, Again again,
+                          double batch = 1);
 /// The same in the precision of everything else.
 [[nodiscard]] Step plain_linear(const Slice& slice, double tokens, double in, double out, Again again);
 /// Adds a bias to `elements` numbers by a kernel of its own; its gradient is a sum over tokens.
@@ -106,8 +119,8 @@ struct Step {
 /// x + dropout(y + bias).
 [[nodiscard]] Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& shape,
                             Again again);
-/// silu(gate) · up, or gelu(up + bias).
-[[nodiscard]] Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion);
+/// silu(gate) · up, or gelu(up + bias), of so many elements.
+[[nodiscard]] Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion, double elements);
 /// Rotary embedding of queries and keys `query` and `key` wide.
 [[nodiscard]] Step rotary(const Slice& slice, Fusion fusion, double query, double key);
 /// k and v copied so that every query head has its own; none where there is one each already.
@@ -133,10 +146,21 @@ struct Step {
 [[nodiscard]] LayerCollective collective(LayerGroup group, CollectiveKind kind, double bytes,
                                          std::string_view part, bool awaited = true);
 
+/// How many tokens before it a token attends to, times two: the sequence, or less where layers have a window; the mean
+/// over layers. A window of w tokens in a sequence of s: w (2s − w) / s.
+[[nodiscard]] double reach(const ModelSpec& model, double sequence);
+
 // --- the whole ---------------------------------------------------------------------------------------------
 
 /// A layer's operations in order of forward.
-[[nodiscard]] std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape);
+[[nodiscard]] std::vector<Step> layer_steps(const ModelSpec& model, const TrainingShape& shape,
+                                            LayerKind kind);
+/// In place of the MLP: router, dispatch, experts, combine, and the shared experts.
+[[nodiscard]] std::vector<Step> expert_steps(const Slice& slice, const ModelSpec& model,
+                                             const TrainingShape& shape);
+/// The MLP: products into `ffn` and out of it, with what stands before and between; on all tokens.
+[[nodiscard]] std::vector<Step> mlp_steps(const Slice& slice, const ModelSpec& model,
+                                          const TrainingShape& shape, double ffn, std::string_view part);
 
 /// Fills forward, recompute and both backward parts.
 [[nodiscard]] ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape);
@@ -145,8 +169,9 @@ struct Step {
 struct Piece {
   std::vector<Kernel> kernels{};
   std::optional<LayerCollective> then{};
-  bool by_tokens = false;  // as of a step, as is the next
+  bool by_tokens = false;  // as of a step, as are the next
   bool ends = false;
+  bool by_load = false;
 };
 /// The pieces as segments. What can be cut by tokens right after an all-gather of the ranks that share a
 /// layer is cut with it into `parts`, each beside the gathering of the next; what is right before a
@@ -160,11 +185,18 @@ struct LayerActivations {
   double gradients;   // alive together at the widest point of backward
   double for_weight;  // from I to W
 };
-[[nodiscard]] LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape);
+[[nodiscard]] LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape,
+                                                 LayerKind kind);
 
-/// Count of a layer's matrices, of the whole model.
-[[nodiscard]] double matrix_parameters(const ModelSpec& model);
-/// Of those, what every rank that shares the layer holds: the compressing products of latent attention.
-[[nodiscard]] double replicated_parameters(const ModelSpec& model);
+/// Count of a layer's matrices, of the whole model: those of its experts apart.
+struct MatrixCount {
+  double dense = 0;    // all but the experts: attention, router, shared experts or MLP
+  double experts = 0;  // all of them
+  double used = 0;     // ... by a token
+};
+[[nodiscard]] MatrixCount matrix_parameters(const ModelSpec& model, LayerKind kind);
+/// Of `dense`, what every rank that shares the layer holds: the compressing products of latent attention, and the
+/// router.
+[[nodiscard]] double replicated_parameters(const ModelSpec& model, LayerKind kind);
 
 }  // namespace syncline::transformer

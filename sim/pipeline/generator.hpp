@@ -36,6 +36,10 @@ struct Request {
   std::optional<double>
       memory_limit{};  // most a rank may hold, in units of memory.forward (searched schedules)
   WeightOrder weight_order = WeightOrder::OldestFirst;  // of ZB-H1 and ZB-H2
+  /// In the steady phase a forward and the backward after it are one block, so that either can hide what the other
+  /// communicates. Neither waits for the other then: one more forward is in the warm-up, and 1F1B has one rank's two more
+  /// than the next's, as interleaved 1F1B has (Megatron-LM, overlap_moe_expert_parallel_comm).
+  bool paired = false;
   bool merge_backward = true;  // of ZB-H1 and ZB-H2: outside the ends, I and its W are one whole backward
 };
 
@@ -54,6 +58,7 @@ struct Generator {
   bool searched = false;  // the order depends on the times
   bool takes_group_size = false;
   bool takes_weight_order = false;
+  bool takes_paired = false;
   bool fuses = false;  // has blocks of a forward and a backward
   /// Why it cannot be made, with the nearest that can ("needs m ≥ 2p − 1 = 7, not 4; try --microbatches 7");
   /// nothing when it can. Called after the common checks (positive counts, chunks in range).

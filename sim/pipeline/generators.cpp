@@ -55,6 +55,7 @@ std::optional<std::string> refusal_with_chunks(const Generator& generator, const
   if (const double stages = virtual_stages(generator, request); stages > MostStages)
     return fmt::format("would have {:.0f} virtual stages; at most {} are simulated", stages, MostStages);
   if (request.group_size != 0 && !generator.takes_group_size) return "takes no group size";
+  if (request.paired && !generator.takes_paired) return "does not run a forward and a backward as one";
   return generator.refuse != nullptr ? generator.refuse(request) : std::nullopt;
 }
 

@@ -46,12 +46,17 @@ Order make(const Request& request) {
   const int p = request.ranks, v = request.chunks;
   const MicrobatchGroups groups{p, v, request.microbatches, group_size_of(request)};
   return by_rank(p * v, request, [&](int rank) {
-    const int warm_up = std::min(groups.count(), 2 * (p - 1 - rank) + (v - 1) * groups.group_size);
+    const int before = 2 * (p - 1 - rank) + (v - 1) * groups.group_size + (request.paired ? 1 : 0);
+    const int warm_up = std::min(groups.count(), before);
     const auto forward = [&](int k) { return groups.forward(rank, k); };
     const auto backward = [&](int k) { return groups.backward(rank, k, ActionKind::Backward); };
     RankOrder order;
     for (int k = 0; k < warm_up; ++k) order.emplace_back(forward(k));
     for (int k = warm_up; k < groups.count(); ++k) {
+      if (request.paired) {
+        order.emplace_back(forward(k), backward(k - warm_up));
+        continue;
+      }
       order.emplace_back(forward(k));
       order.emplace_back(backward(k - warm_up));
     }
@@ -74,6 +79,7 @@ Generator interleaved_1f1b() {
       .default_chunks = 2,
       .most_chunks = 1024,
       .takes_group_size = true,
+      .takes_paired = true,
       .refuse = refuse,
       .make = make};
 }

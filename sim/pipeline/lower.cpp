@@ -16,7 +16,7 @@
 namespace syncline::pipeline {
 namespace {
 
-constexpr std::size_t StepStreamCount = 5;
+constexpr std::size_t StepStreamCount = 6;
 
 class Lowerer {
  public:
@@ -30,8 +30,13 @@ class Lowerer {
                    "an axis pp as long as there are ranks");
     out_.schedule.name = lowering.name;
     out_.schedule.meshes = {lowering.mesh};
+    out_.schedule.meshes.insert(out_.schedule.meshes.end(), lowering.more_meshes.begin(),
+                                lowering.more_meshes.end());
     out_.schedule.families = lowering.families;
     out_.schedule.works = lowering.works;
+    out_.schedule.exchanges = lowering.exchanges;
+    out_.schedule.loads = lowering.loads;
+    out_.schedule.libraries = lowering.libraries;
     sort_transfers();
     find_last_gradients();
   }
@@ -113,6 +118,7 @@ class Lowerer {
         else
           waiting.push_back(stage);
     }
+    std::ranges::sort(waiting);  // alike on all ranks that hold the same stages
     for (const int stage : waiting) reduce(stage, chunks);
     update();
     out_.schedule.roles.push_back(std::move(role_));
@@ -162,33 +168,55 @@ class Lowerer {
     else
       for (const std::size_t id : needed_[r][block]) after.push_back(arrivals_[id]);
     held_up_by_.clear();
-    const std::span<const Step> steps = in_.steps(what);
+    const std::span<const Step> steps = in_.steps(rank_, what);
     SYNCLINE_CHECK(!steps.empty(), "a block has a step");
     // Compute ops follow each other by their stream; a collective at either end must be told to.
-    if (!ends_in_compute_ || steps.front().stream != StepStream::Compute)
+    const bool begins_in_compute = std::ranges::all_of(
+        std::array{true, false}, [&](bool second) { return first_is_compute(steps, second); });
+    if (!ends_in_compute_ || !begins_in_compute)
       after.insert(after.end(), block_end_.begin(), block_end_.end());
     const std::size_t first = role_.program.size();
     const auto place = [&](const Step& step) {
       const Action& action = step.of_second ? what.second : what.first;
       return TagPlace{action.microbatch, chunk(chunks, action.stage)};
     };
-    block_end_ = run_steps(steps, std::move(after), place);
+    block_end_ = run_steps(steps, after, place, in_.apart && what.fused);
     ends_in_compute_ = block_end_.size() == 1 &&
                        role_.program[block_end_.front().value()].stream == stream(StepStream::Compute);
     out_.first_op[r].push_back(OpIndex(first));
     out_.last_op[r].push_back(OpIndex(role_.program.size() - 1));
   }
 
+  /// Of a block's first or second action; where there is no step, nothing else begins.
+  static bool first_is_compute(std::span<const Step> steps, bool second) {
+    const auto first = std::ranges::find(steps, second, &Step::of_second);
+    return first == steps.end() || first->stream == StepStream::Compute;
+  }
+
   struct TagPlace {
     int microbatch = -1, chunk = -1;
   };
 
-  /// One after another, the first after `after`.
+  /// One of a chain of steps, each waiting for the one before.
+  struct Chain {
+    std::vector<OpIndex> after;
+    std::vector<OpIndex> beside;  // not awaited by the step that follows
+
+    void add(OpIndex op, bool awaited) {
+      if (!awaited) return beside.push_back(op);
+      after.swap(beside);
+      beside.clear();
+      after.push_back(op);
+    }
+  };
+
+  /// One after another, the first after `after`; those of a block's second action by themselves where they are
+  /// `apart`.
   /// @returns what has ended when all have
   template <class Place>
-  std::vector<OpIndex> run_steps(std::span<const Step> steps, std::vector<OpIndex> after,
-                                 const Place& place) {
-    std::vector<OpIndex> beside;  // not awaited by the step that follows
+  std::vector<OpIndex> run_steps(std::span<const Step> steps, const std::vector<OpIndex>& after,
+                                 const Place& place, bool apart = false) {
+    std::array<Chain, 2> chains{Chain{after, {}}, Chain{apart ? after : std::vector<OpIndex>{}, {}}};
     for (const Step& step : steps) {
       Op op;
       std::visit([&op](const auto& body) { op.body = body; }, step.body);
@@ -198,21 +226,21 @@ class Lowerer {
       op.tag.microbatch = at.microbatch;
       op.tag.chunk = at.chunk;
       op.memory = step.memory;
+      op.load = step.load;
       if (step.needs >= 0) op.after.push_back(given_.at(step.needs));
-      const OpIndex index = issue(std::move(op), after);
+      Chain& chain = chains[apart && step.of_second ? 1 : 0];
+      const OpIndex index = issue(std::move(op), chain.after);
       if (step.gives >= 0) given_[step.gives] = index;
-      if (step.beside) {
+      if (step.beside)
         reductions_.push_back(index);
-      } else if (step.awaited) {
-        after.swap(beside);
-        beside.clear();
-        after.push_back(index);
-      } else {
-        beside.push_back(index);
-      }
+      else
+        chain.add(index, step.awaited);
     }
-    after.insert(after.end(), beside.begin(), beside.end());
-    return after;
+    std::vector<OpIndex> ends;
+    for (const Chain& chain : chains)
+      for (const auto* part : {&chain.after, &chain.beside})
+        ends.insert(ends.end(), part->begin(), part->end());
+    return ends;
   }
 
   void send_outputs(std::size_t block) {
@@ -228,7 +256,7 @@ class Lowerer {
 
   void reduce(int stage, const std::vector<int>& chunks) {
     if (!in_.reduction) return;
-    const std::vector<Step> steps = in_.reduction(stage);
+    const std::vector<Step> steps = in_.reduction(rank_, stage);
     if (steps.empty()) return;
     const TagPlace at{-1, chunk(chunks, stage)};
     const std::vector<OpIndex> ends = run_steps(steps, block_end_, [&at](const Step&) { return at; });
@@ -245,7 +273,7 @@ class Lowerer {
     if (!in_.update) return;
     std::vector<OpIndex> after = block_end_;
     after.insert(after.end(), reductions_.begin(), reductions_.end());
-    run_steps(in_.update(rank_), std::move(after), [](const Step&) { return TagPlace{}; });
+    run_steps(in_.update(rank_), after, [](const Step&) { return TagPlace{}; });
   }
 
   // --- streams ---
@@ -266,8 +294,8 @@ class Lowerer {
   }
 
   StreamId stream(StepStream which) {
-    static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp", "cp", "dp-gather",
-                                                                    "dp-reduce"};
+    static constexpr std::array<const char*, StepStreamCount> Names{"compute", "tp",        "cp",
+                                                                    "ep",      "dp-gather", "dp-reduce"};
     std::optional<StreamId>& found = step_streams_[static_cast<std::size_t>(which)];
     if (!found) found = stream_named(Names[static_cast<std::size_t>(which)]);
     return *found;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,12 +34,12 @@ namespace syncline::pipeline {
 enum class TransferMode : std::uint8_t { Eager, Overlapped, Blocking };
 [[nodiscard]] std::string_view name_of(TransferMode mode);  // "eager"
 
-/// Streams that steps run in; sends and receives have others. "compute", "tp", "cp", "dp-gather",
+/// Streams that steps run in; sends and receives have others. "compute", "tp", "cp", "ep", "dp-gather",
 /// "dp-reduce".
-enum class StepStream : std::uint8_t { Compute, Tensor, Context, Gather, Reduce };
+enum class StepStream : std::uint8_t { Compute, Tensor, Context, Expert, Gather, Reduce };
 
 /// One op of a block. Steps of a block run one after another, whatever their streams, but for those that are
-/// not awaited, and those beside.
+/// not awaited, those beside, and those of a block's second action where Lowering::apart.
 struct Step {
   std::variant<Compute, Collective> body;
   StepStream stream = StepStream::Compute;
@@ -49,13 +50,19 @@ struct Step {
   int gives = -1;          // a number, of the rank, by which later steps
   int needs = -1;          // ... wait for this one; -1: none
   std::vector<MemoryEffect> memory;
+  std::optional<LoadId> load{};  // as of an op
 };
 
 struct Lowering {
   std::string name;
   Mesh mesh;                          // one axis is "pp", as long as the order has ranks
+  std::vector<Mesh> more_meshes{};    // of the same ranks
   std::vector<GroupFamily> families;  // that steps' collectives name
   std::vector<Work> works;
+  std::vector<Exchange> exchanges{};
+  std::vector<RankLoad> loads{};
+  std::vector<std::string> libraries{};
+  bool apart = false;  // in a fused block the steps of either action wait for their own alone
   TransferMode transfers = TransferMode::Eager;
   Bytes boundary;  // activations of a microbatch between two stages; their gradient has as many
   Costs costs;     // approximate times, to tell in blocking mode where a sender acts
@@ -63,10 +70,10 @@ struct Lowering {
   /// What a pipeline rank does in the beginning, each step as soon as its stream allows. May be empty.
   std::function<std::vector<Step>(int rank)> begin{};
   /// What a block does; at least one step. Valid until the next call.
-  std::function<std::span<const Step>(const Block&)> steps;
+  std::function<std::span<const Step>(int rank, const Block&)> steps;
   /// What follows the last gradient of a stage's weights, beside compute or, unless `overlap_reduction`,
   /// after the last block of the rank. May be empty, as may the next.
-  std::function<std::vector<Step>(int stage)> reduction;
+  std::function<std::vector<Step>(int rank, int stage)> reduction;
   bool overlap_reduction = true;
   /// Pairs (a, b) of stages on one rank: a's gradients are complete only when b's are too (a table used by
   /// both).

@@ -34,6 +34,13 @@ class RankWriter {
                         B(backward_lane.stage, backward_lane.next_backward++));
   }
 
+  /// The steady phase's two: as one block, or one after the other.
+  void both(Lane& lane, bool as_one) {
+    if (as_one) return fused(lane, lane);
+    forward(lane);
+    backward(lane);
+  }
+
   [[nodiscard]] std::size_t held_weights() const { return held_.size(); }
   /// The oldest or newest weight gradient that waits. @pre one does
   void weight(WeightOrder which = WeightOrder::OldestFirst) {

@@ -24,7 +24,7 @@ class Textbook {
     lowering.costs = costs_;
     lowering.works = works();
     Step one;
-    lowering.steps = [this, &one](const Block& block) {
+    lowering.steps = [this, &one](int, const Block& block) {
       one = step(block);
       return std::span<const Step>(&one, 1);
     };

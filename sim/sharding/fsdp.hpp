@@ -14,6 +14,7 @@
 #include "sim/device/device.hpp"
 #include "sim/model/model.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/sharding/expert_traffic.hpp"
 #include "sim/sharding/groups.hpp"
 
 namespace syncline {
@@ -38,6 +39,7 @@ struct FsdpJob {
   int gradient_accumulation = 1;  // microbatches a step
   AxisOrder order = DefaultOrder;
   FsdpOptions fsdp;
+  RoutingOptions routing{};  // of expert layers
 };
 
 // --- the plan ----------------------------------------------------------------------------------------------
@@ -45,14 +47,16 @@ struct FsdpJob {
 /// Parameters that are gathered, and whose gradients are reduced, as one.
 struct FsdpUnit {
   std::string name;
-  Bytes gathered;  // all its parameters in the precision of compute: S of its all-gather
-  Bytes reduced;   // all its gradients in the precision of the reduction: S of its reduce-scatter
+  Bytes gathered;        // all its parameters in the precision of compute: S of its all-gather
+  Bytes reduced;         // all its gradients in the precision of the reduction: S of its reduce-scatter
+  bool experts = false;  // of experts, which the ranks of a shard group of their own hold between them
 };
 
 /// One op of a stage: the kernels of a work, or a collective between kernels.
 struct FsdpStep {
   std::variant<WorkId, LayerCollective> body;  // a position in FsdpPlan::works
   std::string name{};                          // of the tag; empty: the stage's
+  bool by_load = false;                        // as Segment::by_load
 };
 
 /// What a microbatch computes with the weights of a unit, step after step, and what it does to the unit.
@@ -60,12 +64,14 @@ struct FsdpStage {
   std::string name;  // of the tag: "layer"
   Phase phase = Phase::Forward;
   int layer = -1;
-  std::vector<FsdpStep> steps;  // at least one
-  std::size_t unit = 0;         // position in FsdpPlan::units
-  bool gather = false;          // the unit's weights are gathered for it
-  bool release = false;         // ... and given back when it ends
-  bool reduce = false;          // the unit's gradients are complete when it ends, and reduced
+  std::vector<FsdpStep> steps;           // at least one
+  std::size_t unit = 0;                  // position in FsdpPlan::units
+  std::optional<std::size_t> experts{};  // another, likewise: the layer's experts
+  bool gather = false;                   // the unit's weights are gathered for it
+  bool release = false;                  // ... and given back when it ends
+  bool reduce = false;                   // the unit's gradients are complete when it ends, and reduced
   Bytes gradients;  // of the unit, unsharded, that it makes; held until it or a later stage reduces
+  Bytes expert_gradients{};
   std::vector<MemoryEffect> memory;  // activations: taken by its first step, given back by its last
 };
 
@@ -90,6 +96,8 @@ struct FsdpPlan {
 /// makes the gradient of its own tokens only, sequence parallel: norms, and biases behind products cut by
 /// rows.
 [[nodiscard]] double replicated_parameters(const ModelSpec& model, int layers, bool head);
+/// Of an expert layer besides: the router's, and the shared experts' gate.
+[[nodiscard]] double replicated_by_router(const ModelSpec& model);
 
 // --- the program -------------------------------------------------------------------------------------------
 
@@ -104,10 +112,14 @@ struct FsdpLane {
   int ranks = 1;
 };
 struct FsdpLanes {
-  FsdpLane gather, reduce;   // of the ranks that have a set of shards between them
-  FsdpLane replicate;        // of those that hold the same shard
-  FsdpLane norm;             // of all that hold different gradients
-  FsdpLane tensor, context;  // between kernels
+  FsdpLane gather, reduce;                    // of the ranks that have a set of shards between them
+  FsdpLane replicate;                         // of those that hold the same shard
+  FsdpLane norm;                              // of all that hold different gradients
+  FsdpLane tensor, context;                   // between kernels
+  FsdpLane expert_gather{}, expert_reduce{};  // of the ranks that have experts between them, in shards
+  FsdpLane expert{}, expert_tensor{};         // between kernels
+
+  [[nodiscard]] const FsdpLane& between(LayerGroup group) const;
 };
 
 /// The ops of a rank, in the order its host issues them.
@@ -117,8 +129,10 @@ struct FsdpLanes {
 /// A stage waits for its gather; one that reduces also for the last reduction but one, so that two buffers
 /// are enough. Shards are all-reduced across replicas on a stream of their own. Memory: a gather takes its
 /// buffer; the stage takes the weights, and gives back the buffer when it ends.
+/// @param traffic  of its expert layers; null: it has none
 [[nodiscard]] std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options,
-                                           const FsdpLanes& lanes, int microbatches);
+                                           const FsdpLanes& lanes, int microbatches,
+                                           const ExpertTraffic* traffic = nullptr);
 /// The same of `ranks` ranks and nothing else; collectives name family 0.
 [[nodiscard]] std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, int ranks,
                                            int microbatches);

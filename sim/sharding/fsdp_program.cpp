@@ -12,8 +12,14 @@ using enum MemoryCategory;
 
 class Layout {
  public:
-  Layout(const FsdpPlan& plan, const FsdpOptions& options, const FsdpLanes& lanes, int microbatches)
-      : plan_(plan), options_(options), lanes_(lanes), microbatches_(microbatches), held_(plan.units.size()) {
+  Layout(const FsdpPlan& plan, const FsdpOptions& options, const FsdpLanes& lanes, int microbatches,
+         const ExpertTraffic* traffic)
+      : plan_(plan),
+        options_(options),
+        lanes_(lanes),
+        microbatches_(microbatches),
+        traffic_(traffic),
+        held_(plan.units.size()) {
     SYNCLINE_CHECK(lanes.reduce.ranks >= 1 && microbatches >= 1, "at least one rank and one microbatch");
     SYNCLINE_CHECK(
         options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
@@ -49,8 +55,27 @@ class Layout {
     return static_cast<std::size_t>(limit > 0 ? std::min(asked, limit - 1) : asked);
   }
 
-  [[nodiscard]] int shards() const { return lanes_.reduce.ranks; }
-  [[nodiscard]] bool communicates() const { return shards() > 1; }
+  /// A unit that a stage uses.
+  struct Use {
+    const FsdpUnit& unit;
+    std::size_t number;
+    Bytes gradients;  // that the stage makes
+  };
+  template <class Visit>
+  void for_each_use(std::size_t position, const Visit& visit) const {
+    const FsdpStage& now = stage(position);
+    visit(Use{plan_.units[now.unit], now.unit, now.gradients});
+    if (now.experts) visit(Use{plan_.units[*now.experts], *now.experts, now.expert_gradients});
+  }
+
+  [[nodiscard]] const FsdpLane& gather_lane(const FsdpUnit& unit) const {
+    return unit.experts ? lanes_.expert_gather : lanes_.gather;
+  }
+  [[nodiscard]] const FsdpLane& reduce_lane(const FsdpUnit& unit) const {
+    return unit.experts ? lanes_.expert_reduce : lanes_.reduce;
+  }
+  [[nodiscard]] int shards(const FsdpUnit& unit) const { return reduce_lane(unit).ranks; }
+  [[nodiscard]] bool communicates(const FsdpUnit& unit) const { return shards(unit) > 1; }
   /// Gradients of the position's unit are reduced when it ends, or added to those of other microbatches.
   [[nodiscard]] bool reduces(std::size_t position) const {
     return stage(position).reduce &&
@@ -75,14 +100,20 @@ class Layout {
   }
 
   void issue_gather(std::size_t position) {
-    if (!communicates() || !stage(position).gather) return;
+    if (!stage(position).gather) return;
+    bool any = false;
+    for_each_use(position, [&](const Use& use) { any = any || communicates(use.unit); });
+    if (!any) return;
     if (stage(position).release) hold_host(position);
-    const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op = collective(CollectiveKind::AllGather, lanes_.gather, unit.gathered, tag(position, "all-gather"));
     const std::size_t ahead = prefetch(position) + 1;
-    if (position >= ahead) op.after = {computes_[position - ahead]};
-    op.memory = {{CommunicationBuffers, unit.gathered}};
-    gathers_[position] = issue(std::move(op));
+    for_each_use(position, [&](const Use& use) {
+      if (!communicates(use.unit)) return;
+      Op op = collective(CollectiveKind::AllGather, gather_lane(use.unit), use.unit.gathered,
+                         tag(position, use.unit.experts ? "all-gather-experts" : "all-gather"));
+      if (position >= ahead) op.after = {computes_[position - ahead]};
+      op.memory = {{CommunicationBuffers, use.unit.gathered}};
+      gathers_[position].push_back(issue(std::move(op)));
+    });
   }
 
   /// The rate limit: before the gather, the host waits for the stage that gives back the weights N gathers
@@ -100,9 +131,8 @@ class Layout {
   /// Steps one after another; a collective that is not awaited runs beside the next.
   void issue_compute(std::size_t position) {
     const FsdpStage& now = stage(position);
-    std::vector<OpIndex> after;
-    if (gathers_[position]) after.push_back(*gathers_[position]);
-    if (reduces(position) && reduces_.size() >= 2) after.push_back(reduces_[reduces_.size() - 2]);
+    std::vector<OpIndex> after = gathers_[position];
+    if (reduces(position) && reduces_.size() >= 2) append(after, reduces_[reduces_.size() - 2]);
     std::vector<OpIndex> beside;
     const std::size_t first = ops_.size();
     for (const FsdpStep& step : now.steps) {
@@ -111,11 +141,16 @@ class Layout {
       op.stream = StreamId(FsdpComputeStream);
       op.tag = tag(position, step.name.empty() ? now.name : step.name);
       if (const auto* between = std::get_if<LayerCollective>(&step.body)) {
-        op = collective(between->kind, between->group == LayerGroup::Tensor ? lanes_.tensor : lanes_.context,
-                        between->bytes, tag(position, between->name));
+        op = collective(between->kind, lanes_.between(between->group), between->bytes,
+                        tag(position, between->name));
         awaited = between->awaited;
+        if (between->way != TokenWay::None) place(std::get<Collective>(op.body), between->way, now.layer);
       } else {
         op.body = Compute{std::get<WorkId>(step.body)};
+        if (step.by_load && traffic_ != nullptr) {
+          op.load = ExpertTraffic::AnyLoad;
+          traffic_->place(now.layer, op.load);
+        }
       }
       op.after = after;
       std::sort(op.after.begin(), op.after.end());
@@ -131,65 +166,84 @@ class Layout {
     add_effects(position, ops_[first].memory, ops_.back().memory);
   }
 
+  static void append(std::vector<OpIndex>& to, const std::vector<OpIndex>& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  }
+
+  void place(Collective& exchange, TokenWay way, int layer) const {
+    SYNCLINE_CHECK(traffic_ != nullptr, "tokens that go to experts have a routing");
+    exchange.exchange = ExpertTraffic::AnyExchange;
+    exchange.back = way == TokenWay::Back;
+    traffic_->place(layer, exchange);
+  }
+
   /// @param begin, end  of the stage's first and last op, which may be one
   void add_effects(std::size_t position, std::vector<MemoryEffect>& begin, std::vector<MemoryEffect>& end) {
     const FsdpStage& now = stage(position);
-    const FsdpUnit& unit = plan_.units[now.unit];
     const auto add = [&](MemoryCategory category, Bytes bytes) {
       if (bytes != Bytes(0)) (bytes > Bytes(0) ? begin : end).push_back({category, bytes});
     };
     for (const MemoryEffect& effect : now.memory) add(effect.category, effect.bytes);
-    if (now.gather) add(GatheredParameters, unit.gathered);
-    if (gathers_[position]) add(CommunicationBuffers, -unit.gathered);
-    if (now.release) add(GatheredParameters, -unit.gathered);
-    add(Gradients, now.gradients);
-    held_[now.unit] += now.gradients;
-    if (!now.reduce) return;
-    if (!reduces(position) && microbatch(position) == 0) {  // they add up here
-      add(Gradients, unit.reduced);
-      if (!communicates()) gradients_ += unit.reduced;
-    }
-    if (reduces(position) && communicates())
-      add(CommunicationBuffers, unit.reduced);  // the reduction's input
-    if (reduces(position) && !communicates())
-      for (const MemoryEffect& effect : shard_effects(position)) add(effect.category, effect.bytes);
-    add(Gradients, -held_[now.unit]);
-    held_[now.unit] = Bytes(0);
+    for_each_use(position, [&](const Use& use) {
+      const FsdpUnit& unit = use.unit;
+      const bool gathered = now.gather && !gathers_[position].empty() && communicates(unit);
+      if (now.gather) add(GatheredParameters, unit.gathered);
+      if (gathered) add(CommunicationBuffers, -unit.gathered);
+      if (now.release) add(GatheredParameters, -unit.gathered);
+      add(Gradients, use.gradients);
+      held_[use.number] += use.gradients;
+      if (!now.reduce) return;
+      if (!reduces(position) && microbatch(position) == 0) {  // they add up here
+        add(Gradients, unit.reduced);
+        if (!communicates(unit)) gradients_ += unit.reduced;
+      }
+      if (reduces(position) && communicates(unit))
+        add(CommunicationBuffers, unit.reduced);  // the reduction's input
+      if (reduces(position) && !communicates(unit))
+        for (const MemoryEffect& effect : shard_effects(position, unit)) add(effect.category, effect.bytes);
+      add(Gradients, -held_[use.number]);
+      held_[use.number] = Bytes(0);
+    });
   }
 
   void issue_reduce(std::size_t position) {
-    if (!communicates() || !reduces(position)) return;
-    const FsdpUnit& unit = plan_.units[stage(position).unit];
-    Op op = collective(CollectiveKind::ReduceScatter, lanes_.reduce, unit.reduced,
-                       tag(position, "reduce-scatter"));
-    op.after = {computes_[position]};
-    op.memory = shard_effects(position);
-    op.memory.push_back({CommunicationBuffers, -unit.reduced});
-    if (accumulated()) op.memory.push_back({Gradients, -unit.reduced});
-    reduces_.push_back(issue(std::move(op)));
-    if (lanes_.replicate.ranks == 1) return;
-    Op sum = collective(CollectiveKind::AllReduce, lanes_.replicate, unit.reduced / shards(),
-                        tag(position, "all-reduce-shards"));
-    sum.after = {reduces_.back()};
-    replicated_ = issue(std::move(sum));
+    if (!reduces(position)) return;
+    std::vector<OpIndex> issued;
+    for_each_use(position, [&](const Use& use) {
+      const FsdpUnit& unit = use.unit;
+      if (!communicates(unit)) return;
+      Op op = collective(CollectiveKind::ReduceScatter, reduce_lane(unit), unit.reduced,
+                         tag(position, unit.experts ? "reduce-scatter-experts" : "reduce-scatter"));
+      op.after = {computes_[position]};
+      op.memory = shard_effects(position, unit);
+      op.memory.push_back({CommunicationBuffers, -unit.reduced});
+      if (accumulated()) op.memory.push_back({Gradients, -unit.reduced});
+      issued.push_back(issue(std::move(op)));
+      if (lanes_.replicate.ranks == 1 || unit.experts) return;
+      Op sum = collective(CollectiveKind::AllReduce, lanes_.replicate, unit.reduced / shards(unit),
+                          tag(position, "all-reduce-shards"));
+      sum.after = {issued.back()};
+      replicated_ = issue(std::move(sum));
+    });
+    if (!issued.empty()) reduces_.push_back(std::move(issued));
   }
 
   /// Unsharded gradients of earlier microbatches wait for the last one's.
   [[nodiscard]] bool accumulated() const { return !options_.reduce_every_microbatch && microbatches_ > 1; }
 
   /// The first microbatch's reduced gradients stay until the update; later ones are added to them.
-  [[nodiscard]] std::vector<MemoryEffect> shard_effects(std::size_t position) {
-    const Bytes shard = plan_.units[stage(position).unit].reduced / shards();
+  [[nodiscard]] std::vector<MemoryEffect> shard_effects(std::size_t position, const FsdpUnit& unit) {
+    const Bytes shard = unit.reduced / shards(unit);
     if (microbatch(position) > 0 && options_.reduce_every_microbatch)
       return {{CommunicationBuffers, shard}, {CommunicationBuffers, -shard}};
-    if (accumulated() && !communicates()) return {};
+    if (accumulated() && !communicates(unit)) return {};
     gradients_ += shard;
     return {{Gradients, shard}};
   }
 
   void issue_update() {
     std::vector<OpIndex> ready;
-    if (!reduces_.empty()) ready.push_back(reduces_.back());
+    if (!reduces_.empty()) ready = reduces_.back();
     if (replicated_) ready = {*replicated_};
     const auto then = [&](Op op) {
       op.tag = {Phase::Optimizer, -1, microbatches_ - 1, -1, op.tag.name};
@@ -222,13 +276,14 @@ class Layout {
   const FsdpLanes lanes_;
   const int microbatches_;
   std::vector<Op> ops_;
-  std::vector<std::optional<OpIndex>> gathers_;  // by position
-  std::vector<OpIndex> computes_;                // by position: the last op of the stage
-  std::vector<OpIndex> reduces_;                 // in order
-  std::optional<OpIndex> replicated_;            // the last sum over replicas
-  std::vector<std::size_t> releasing_;           // positions whose gather is given back by the same stage
-  std::vector<Bytes> held_;                      // unsharded gradients of a microbatch, by unit
-  Bytes gradients_;                              // sharded gradients
+  const ExpertTraffic* traffic_;
+  std::vector<std::vector<OpIndex>> gathers_;  // by position
+  std::vector<OpIndex> computes_;              // by position: the last op of the stage
+  std::vector<std::vector<OpIndex>> reduces_;  // of a stage each, in order
+  std::optional<OpIndex> replicated_;          // the last sum over replicas
+  std::vector<std::size_t> releasing_;         // positions whose gather is given back by the same stage
+  std::vector<Bytes> held_;                    // unsharded gradients of a microbatch, by unit
+  Bytes gradients_;                            // sharded gradients
 };
 
 }  // namespace
@@ -237,9 +292,19 @@ std::vector<std::string> fsdp_streams() {
   return {"compute", "dp-gather", "dp-reduce"};
 }
 
+const FsdpLane& FsdpLanes::between(LayerGroup group) const {
+  switch (group) {
+    case LayerGroup::Tensor: return tensor;
+    case LayerGroup::Context: return context;
+    case LayerGroup::Expert: return expert;
+    case LayerGroup::ExpertTensor: break;
+  }
+  return expert_tensor;
+}
+
 std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, const FsdpLanes& lanes,
-                             int microbatches) {
-  return Layout(plan, options, lanes, microbatches).run();
+                             int microbatches, const ExpertTraffic* traffic) {
+  return Layout(plan, options, lanes, microbatches, traffic).run();
 }
 
 std::vector<Op> fsdp_program(const FsdpPlan& plan, const FsdpOptions& options, int ranks, int microbatches) {

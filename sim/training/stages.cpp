@@ -18,7 +18,7 @@ Seconds time_of(const std::vector<Kernel>& kernels, const Device& device) {
 pipeline::StageTimes times_of(const ModuleCost& module, const Device& device) {
   return {time_of(kernels_of(module.forward), device),
           time_of(kernels_of(module.recompute), device) + time_of(kernels_of(module.backward_input), device),
-          time_of(module.backward_weight, device)};
+          time_of(module.expert_weight, device) + time_of(module.backward_weight, device)};
 }
 
 pipeline::StageTimes& operator+=(pipeline::StageTimes& sum, const pipeline::StageTimes& more) {
@@ -34,7 +34,7 @@ std::vector<int> even(int layers, int stages) {
   return counts;
 }
 
-/// Layers are alike: each goes to the stage that is the least loaded with it.
+/// Layers that are alike: each goes to the stage that is the least loaded with it.
 std::vector<int> balanced(int layers, std::vector<Seconds> load, Seconds layer) {
   std::vector<int> counts(load.size());
   for (int i = 0; i < layers; ++i) {
@@ -43,6 +43,31 @@ std::vector<int> balanced(int layers, std::vector<Seconds> load, Seconds layer) 
     ++counts[static_cast<std::size_t>(least)];
   }
   return counts;
+}
+
+/// Layers that differ: stages of layers in a row, the heaviest as light as can be. Stages take what fits under a bound,
+/// which is searched among all sums of layers in a row.
+std::vector<int> balanced(const std::vector<Seconds>& layers, const std::vector<Seconds>& load) {
+  const auto fill = [&](Seconds bound) {
+    std::vector<int> counts(load.size());
+    std::size_t next = 0;
+    for (std::size_t stage = 0; stage < load.size(); ++stage)
+      for (Seconds sum = load[stage]; next < layers.size() && sum + layers[next] <= bound; ++next) {
+        sum += layers[next];
+        ++counts[stage];
+      }
+    return std::pair{next == layers.size(), counts};
+  };
+  std::vector<Seconds> bounds;
+  for (std::size_t first = 0; first < layers.size(); ++first)
+    for (const Seconds before : {Seconds(0), load.front(), load.back()}) {
+      Seconds sum = before;
+      for (std::size_t last = first; last < layers.size(); ++last) bounds.push_back(sum += layers[last]);
+    }
+  std::ranges::sort(bounds);
+  const auto enough = std::ranges::partition_point(bounds, [&](Seconds bound) { return !fill(bound).first; });
+  SYNCLINE_CHECK(enough != bounds.end(), "one stage takes all layers");
+  return fill(*enough).second;
 }
 
 const pipeline::Generator& generator_of(const TrainingJob& job) {
@@ -69,28 +94,52 @@ std::vector<Stage> cut_into_stages(const std::vector<int>& layers) {
   return stages;
 }
 
-std::vector<Unit> units_of(const Stage& stage, const Modules& modules, bool copy_of_table) {
+Modules::Modules(const TrainingJob& job)
+    : embedding(embedding_cost(job.model, job.shape)),
+      head(head_cost(job.model, job.shape)),
+      table(static_cast<double>(job.model.vocabulary) * job.model.hidden / job.shape.tensor_parallel) {
+  if (layers_of(job.model, LayerKind::Dense) > 0)
+    dense_layer = layer_cost(job.model, job.shape, LayerKind::Dense);
+  if (job.model.experts) expert_layer = layer_cost(job.model, job.shape, LayerKind::Experts);
+  if (job.model.extra_predictions > 0) prediction = prediction_cost(job.model, job.shape);
+}
+
+std::vector<Unit> units_of(const Stage& stage, const ModelSpec& model, const Modules& modules,
+                           bool copy_of_table) {
   std::vector<Unit> units;
-  if (stage.embedding) units.push_back({Unit::Kind::Embedding, -1, modules.embedding.parameters});
-  for (int i = 0; i < stage.count; ++i)
-    units.push_back({Unit::Kind::Layer, stage.first + i, modules.layer.parameters});
-  if (stage.head)
-    units.push_back({Unit::Kind::Head, -1, modules.head.parameters + (copy_of_table ? modules.table : 0)});
+  const auto add = [&units](Unit::Kind kind, int layer, const ModuleCost& module) {
+    units.push_back({kind, layer, {module.parameters, module.expert_parameters}});
+  };
+  if (stage.embedding) add(Unit::Kind::Embedding, -1, modules.embedding);
+  for (int layer = stage.first; layer < stage.first + stage.count; ++layer) {
+    const LayerKind kind = layer_kind(model, layer);
+    add(kind == LayerKind::Dense ? Unit::Kind::DenseLayer : Unit::Kind::ExpertLayer, layer,
+        modules.layer(kind));
+  }
+  if (!stage.head) return units;
+  for (int i = 0; i < model.extra_predictions; ++i)
+    add(Unit::Kind::Prediction, model.layers + i, modules.prediction);
+  add(Unit::Kind::Head, -1, modules.head);
+  if (copy_of_table) units.back().parameters.dense += modules.table;
   return units;
 }
 
-double parameters_of(const std::vector<Unit>& units) {
-  double sum = 0;
+ParameterCount parameters_of(const std::vector<Unit>& units) {
+  ParameterCount sum;
   for (const Unit& unit : units) sum += unit.parameters;
   return sum;
 }
 
-pipeline::StageTimes times_of(const Stage& stage, const Modules& modules, const Device& device) {
+pipeline::StageTimes times_of(const Stage& stage, const ModelSpec& model, const Modules& modules,
+                              const Device& device) {
   pipeline::StageTimes sum{Seconds(0), Seconds(0), Seconds(0)};
-  const pipeline::StageTimes layer = times_of(modules.layer, device);
-  for (int i = 0; i < stage.count; ++i) sum += layer;
+  const std::array layers{times_of(modules.dense_layer, device), times_of(modules.expert_layer, device)};
+  for (int layer = stage.first; layer < stage.first + stage.count; ++layer)
+    sum += layers[static_cast<std::size_t>(layer_kind(model, layer))];
   if (stage.embedding) sum += times_of(modules.embedding, device);
-  if (stage.head) sum += times_of(modules.head, device);
+  if (!stage.head) return sum;
+  for (int i = 0; i < model.extra_predictions; ++i) sum += times_of(modules.prediction, device);
+  sum += times_of(modules.head, device);
   return sum;
 }
 
@@ -105,15 +154,30 @@ std::vector<int> stage_layers(const TrainingJob& job, const Device& device) {
   std::vector<Seconds> load(static_cast<std::size_t>(stages));
   load.front() += times_of(modules.embedding, device).total();
   load.back() += times_of(modules.head, device).total();
-  return balanced(job.model.layers, std::move(load), times_of(modules.layer, device).total());
+  load.back() += times_of(modules.prediction, device).total() * job.model.extra_predictions;
+  const int dense = layers_of(job.model, LayerKind::Dense);
+  if (dense == 0 || dense == job.model.layers) {
+    const LayerKind kind = layer_kind(job.model, 0);
+    return balanced(job.model.layers, std::move(load), times_of(modules.layer(kind), device).total());
+  }
+  std::vector<Seconds> layers;
+  for (int layer = 0; layer < job.model.layers; ++layer)
+    layers.push_back(times_of(modules.layer(layer_kind(job.model, layer)), device).total());
+  return balanced(layers, load);
 }
 
 std::optional<std::string> pipeline_refusal(const TrainingJob& job) {
   const PipelineOptions& options = job.pipeline;
   const pipeline::Generator& generator = generator_of(job);
-  if (generator.placement == pipeline::Placement::Both)
+  if (generator.placement == pipeline::Placement::Both && job.model.tied_embedding)
     return fmt::format(
-        "{} holds every stage on two ranks, which is not simulated with a model; try dualpipe-v",
+        "{} has both ends of the model on one rank, twice, which is not simulated with a tied "
+        "embedding; try dualpipe-v",
+        options.schedule);
+  if (job.mirrored() && (job.sharding.kind == DataSharding::Fsdp || job.reduces_every_microbatch()))
+    return fmt::format(
+        "{} has microbatches in another order on the two ranks of a stage, which reduce gradients "
+        "together only when all have gone through; set sharding.kind to zero-1 or ddp",
         options.schedule);
   pipeline::Request request;
   request.ranks = job.pipeline_parallel;
@@ -121,6 +185,7 @@ std::optional<std::string> pipeline_refusal(const TrainingJob& job) {
   request.chunks = options.chunks;
   request.group_size = options.group_size;
   request.memory_limit = options.memory_limit;
+  request.paired = job.shape.experts.overlap == ExpertOverlap::Batch && generator.takes_paired;
   if (const auto reason = refusal(generator, request)) return reason;
   const int stages = stages_of(job);
   if (stages > job.model.layers && options.split != StageSplit::Listed)

@@ -15,13 +15,13 @@ constexpr double Master = 4;
 
 }  // namespace
 
-std::vector<Bucket> buckets_of(const std::vector<Unit>& units, double full) {
+std::vector<Bucket> buckets_of(const std::vector<Unit>& units, Share share, double full) {
   std::vector<Bucket> buckets;
   bool open = false;
   for (std::size_t i = units.size(); i-- > 0;) {
     if (!open) buckets.push_back({i, i, 0});
     buckets.back().first = i;
-    buckets.back().parameters += units[i].parameters;
+    buckets.back().parameters += units[i].parameters.of(share);
     open = full == 0 || buckets.back().parameters < full;
   }
   return buckets;
@@ -31,20 +31,42 @@ States::States(const TrainingJob& job, const Groups& groups, Works& works)
     : job_(job),
       groups_(groups),
       works_(works),
-      kind_(groups.shards > 1 ? job.sharding.kind : DataSharding::Ddp),
+      spread_{spread_of(job.sharding.kind, groups, Share::Dense),
+              spread_of(job.sharding.kind, groups, Share::Experts)},
       always_(job.reduces_every_microbatch()) {}
 
-bool States::reduces() const {
-  return !job_.shape.frozen && (groups_.data || groups_.shard);
+States::Spread States::spread_of(DataSharding kind, const Groups& groups, Share share) {
+  const bool dense = share == Share::Dense;
+  const int shards = dense ? groups.shards : groups.shards > 1 ? groups.expert_copies : 1;
+  Spread spread{shards > 1 ? kind : DataSharding::Ddp,
+                static_cast<double>(shards),
+                dense ? groups.data : groups.expert_data,
+                {},
+                {},
+                dense ? "" : "-experts"};
+  if (spread.kind == DataSharding::Ddp) spread.shards = 1;
+  spread.shard = dense ? groups.shard : spread.shards > 1 ? groups.expert_data : std::nullopt;
+  if (dense) spread.replicate = groups.replicate;
+  return spread;
 }
 
-double States::bucket() const {
+bool States::reduces(Share share) const {
+  return !job_.shape.frozen && (of(share).data || of(share).shard);
+}
+
+double States::bucket(Share share) const {
   constexpr double EachModule = 1;  // a parameter fills it
-  return kind_ == DataSharding::Fsdp ? EachModule : job_.sharding.bucket / reduced();
+  return kind(share) == DataSharding::Fsdp ? EachModule : job_.sharding.bucket / reduced();
 }
 
-bool States::shards_gradients() const {
-  return kind_ == DataSharding::Zero2 || kind_ == DataSharding::Fsdp;
+bool States::shards_gradients(Share share) const {
+  return kind(share) == DataSharding::Zero2 || kind(share) == DataSharding::Fsdp;
+}
+
+double States::own(ParameterCount parameters) const {
+  double sum = 0;
+  for (const Share share : Shares) sum += parameters.of(share) / of(share).shards;
+  return sum;
 }
 
 /// The optimizer keeps parameters of its own.
@@ -62,21 +84,26 @@ Bytes States::reduced() const {
 
 /// Gradients are kept in the precision of the reduction; the optimizer has two moments in fp32, and the
 /// parameters too where they are computed with in less. The parameters of Fsdp are the optimizer's own.
-std::vector<MemoryEffect> States::resident(double parameters) const {
-  const bool trained = !job_.shape.frozen, fsdp = kind_ == DataSharding::Fsdp;
-  const double shard = parameters / shards();
-  const Bytes moments = trained ? Bytes(shard * 2 * Master) : Bytes(0);
-  const Bytes masters = trained && !fsdp && own_master() ? Bytes(shard * Master) : Bytes(0);
-  std::vector<MemoryEffect> effects{
-      {Parameters,
-       fsdp ? shard * std::max(element(), trained ? Bytes(Master) : Bytes(0)) : parameters * element()}};
-  if (trained && !fsdp) effects.push_back({Gradients, (shards_gradients() ? shard : parameters) * reduced()});
-  if (trained) effects.push_back({Optimizer, moments + masters});
+std::vector<MemoryEffect> States::resident(ParameterCount parameters) const {
+  const bool trained = !job_.shape.frozen;
+  Bytes held, gradients, optimizer;
+  for (const Share share : Shares) {
+    const bool fsdp = kind(share) == DataSharding::Fsdp;
+    const double all = parameters.of(share), shard = all / of(share).shards;
+    held += fsdp ? shard * std::max(element(), trained ? Bytes(Master) : Bytes(0)) : all * element();
+    if (!trained) continue;
+    if (!fsdp) gradients += (shards_gradients(share) ? shard : all) * reduced();
+    optimizer += Bytes(shard * 2 * Master);
+    if (!fsdp && own_master()) optimizer += Bytes(shard * Master);
+  }
+  std::vector<MemoryEffect> effects{{MemoryCategory::Parameters, held}};
+  if (gradients > Bytes(0)) effects.push_back({Gradients, gradients});
+  if (trained) effects.push_back({Optimizer, optimizer});
   return effects;
 }
 
-Bytes States::gradients(double parameters, bool first) const {
-  if (!reduces() || !shards_gradients()) return {};
+Bytes States::gradients(Share share, double parameters, bool first) const {
+  if (!reduces(share) || !shards_gradients(share)) return {};
   if (always_) return parameters * element();
   return first ? parameters * reduced() : Bytes(0);
 }
@@ -87,46 +114,47 @@ Bytes States::gathered(double parameters) const {
 
 // --- what is sent ---
 
-Steps States::reduction(double parameters, bool first) const {
+Steps States::reduction(Share share, double parameters, bool first) const {
   const Bytes whole = parameters * reduced();
-  if (!reduces() || whole == Bytes(0)) return {};
-  if (kind_ == DataSharding::Ddp)
-    return {collective(*groups_.data, StepStream::Reduce, CollectiveKind::AllReduce, whole, Phase::Backward,
-                       "all-reduce-gradients")};
-  Steps steps{collective(*groups_.shard, StepStream::Reduce, CollectiveKind::ReduceScatter, whole,
-                         Phase::Backward, "reduce-scatter")};
-  const Bytes shard = whole / shards();
-  if (shards_gradients()) {
+  if (!reduces(share) || whole == Bytes(0)) return {};
+  const Spread& spread = of(share);
+  if (spread.kind == DataSharding::Ddp)
+    return {collective(*spread.data, StepStream::Reduce, CollectiveKind::AllReduce, whole, Phase::Backward,
+                       "all-reduce-gradients" + spread.suffix)};
+  Steps steps{collective(*spread.shard, StepStream::Reduce, CollectiveKind::ReduceScatter, whole,
+                         Phase::Backward, "reduce-scatter" + spread.suffix)};
+  const Bytes shard = whole / spread.shards;
+  if (shards_gradients(share)) {
     // Unsharded gradients accumulated before are the reduction's own input; else they are copied to one.
     std::vector<MemoryEffect>& memory = steps.back().memory;
     if (always_) memory.insert(memory.end(), {{CommunicationBuffers, whole}, {CommunicationBuffers, -whole}});
-    memory.push_back({Gradients, -gradients(parameters, true)});
-    if (kind_ == DataSharding::Fsdp && first)
+    memory.push_back({Gradients, -gradients(share, parameters, true)});
+    if (spread.kind == DataSharding::Fsdp && first)
       memory.push_back({Gradients, shard});
     else
       memory.insert(memory.end(), {{CommunicationBuffers, shard}, {CommunicationBuffers, -shard}});
   }
-  if (groups_.replicate)
-    steps.push_back(collective(*groups_.replicate, StepStream::Reduce, CollectiveKind::AllReduce, shard,
+  if (spread.replicate)
+    steps.push_back(collective(*spread.replicate, StepStream::Reduce, CollectiveKind::AllReduce, shard,
                                Phase::Backward, "all-reduce-shards"));
   return steps;
 }
 
-Step States::gathering(double parameters, Phase phase) const {
-  return collective(*groups_.shard, StepStream::Gather, CollectiveKind::AllGather, gathered(parameters),
-                    phase, "all-gather");
+Step States::gathering(Share share, double parameters, Phase phase) const {
+  return collective(*of(share).shard, StepStream::Gather, CollectiveKind::AllGather, gathered(parameters),
+                    phase, "all-gather" + of(share).suffix);
 }
 
 Steps States::replicated_reduction(double parameters) const {
   const bool apart = job_.shape.sequence_parallel && groups_.tensor && !job_.shape.frozen;
   if (!apart || parameters == 0) return {};
-  const double held = shards_gradients() ? parameters / shards() : parameters;
+  const double held = shards_gradients(Share::Dense) ? parameters / of(Share::Dense).shards : parameters;
   return {collective(*groups_.tensor, StepStream::Tensor, CollectiveKind::AllReduce, held * reduced(),
                      Phase::Optimizer, "all-reduce-replicated")};
 }
 
 Step States::table_reduction(double parameters, FamilyId ends) const {
-  const double held = shards_gradients() ? parameters / shards() : parameters;
+  const double held = shards_gradients(Share::Dense) ? parameters / of(Share::Dense).shards : parameters;
   return collective(ends, StepStream::Reduce, CollectiveKind::AllReduce, held * reduced(), Phase::Optimizer,
                     "all-reduce-embedding");
 }
@@ -135,18 +163,23 @@ Step States::table_reduction(double parameters, FamilyId ends) const {
 
 /// A fused Adam reads gradient, parameter and both moments once and writes all but the gradient, and a copy
 /// of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam).
-Steps States::update(double parameters) {
+Steps States::update(ParameterCount parameters) {
   if (job_.shape.frozen) return {};
-  const double shard = parameters / shards();
-  const double copy = own_master() && kind_ != DataSharding::Fsdp ? element().si() : 0;
-  const double update = reduced().si() + 6 * Master + copy;
+  const double shard = own(parameters);
+  double copied = 0;
+  Bytes gradients;  // of Fsdp, in shards
+  for (const Share share : Shares) {
+    const double its = parameters.of(share) / of(share).shards;
+    const bool fsdp = kind(share) == DataSharding::Fsdp;
+    if (own_master() && !fsdp) copied += its * element().si();
+    if (fsdp && reduces(share)) gradients += its * reduced();
+  }
   Steps steps{pass_over("gradient-norm", shard * reduced().si())};
   if (groups_.norm)
     steps.push_back(collective(*groups_.norm, StepStream::Reduce, CollectiveKind::AllReduce,
                                size_of(Precision::Fp32), Phase::Optimizer, "all-reduce-norm"));
-  steps.push_back(pass_over("optimizer", shard * update));
-  if (kind_ == DataSharding::Fsdp && reduces())
-    steps.back().memory.push_back({Gradients, -(shard * reduced())});
+  steps.push_back(pass_over("optimizer", shard * (reduced().si() + 6 * Master) + copied));
+  if (gradients > Bytes(0)) steps.back().memory.push_back({Gradients, -gradients});
   return steps;
 }
 

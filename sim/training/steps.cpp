@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "sim/core/error.hpp"
@@ -20,13 +21,29 @@ void hold(Steps& steps, Bytes taken, Bytes given_back) {
   if (given_back != Bytes(0)) steps.back().memory.push_back({MemoryCategory::Activations, given_back});
 }
 
+struct Place {
+  std::optional<FamilyId> family;
+  StepStream stream;
+};
+Place place_of(LayerGroup group, const Groups& groups) {
+  switch (group) {
+    case LayerGroup::Tensor: return {groups.tensor, StepStream::Tensor};
+    case LayerGroup::Context: return {groups.context, StepStream::Context};
+    case LayerGroup::Expert: return {groups.expert, StepStream::Expert};
+    case LayerGroup::ExpertTensor: break;
+  }
+  return {groups.expert_tensor, StepStream::Tensor};
+}
+
 Step between_kernels(const LayerCollective& what, Phase phase, const Groups& groups) {
-  const bool tensor = what.group == LayerGroup::Tensor;
-  const std::optional<FamilyId> family = tensor ? groups.tensor : groups.context;
-  SYNCLINE_CHECK(family, "a collective between kernels has a group of ranks");
-  Step step = collective(*family, tensor ? StepStream::Tensor : StepStream::Context, what.kind, what.bytes,
-                         phase, what.name);
+  const Place place = place_of(what.group, groups);
+  SYNCLINE_CHECK(place.family, "a collective between kernels has a group of ranks");
+  Step step = collective(*place.family, place.stream, what.kind, what.bytes, phase, what.name);
   step.awaited = what.awaited;
+  if (what.way == TokenWay::None) return step;
+  auto& exchange = std::get<Collective>(step.body);
+  exchange.exchange = ExpertTraffic::AnyExchange;
+  exchange.back = what.way == TokenWay::Back;
   return step;
 }
 
@@ -45,16 +62,18 @@ Step collective(FamilyId family, StepStream stream, CollectiveKind kind, Bytes b
   return step;
 }
 
-ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works)
-    : name_(std::move(name)) {
+ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works,
+                         const ExpertTraffic* traffic)
+    : name_(std::move(name)), traffic_(traffic) {
   const Bytes during = cost.saved + cost.transient;
   forward_ = segments(Phase::Forward, "", cost.forward, groups, works);
   hold(forward_, cost.saved, Bytes(0));
 
   Steps input = segments(Phase::BackwardInput, "recompute", cost.recompute, groups, works);
   append(input, segments(Phase::BackwardInput, "", cost.backward_input, groups, works));
-  Steps weight =
-      segments(Phase::BackwardWeight, "weight", {{cost.backward_weight, std::nullopt}}, groups, works);
+  Steps weight = segments(Phase::BackwardWeight, "weight",
+                          {{cost.expert_weight, std::nullopt, true}, {cost.backward_weight, std::nullopt}},
+                          groups, works);
 
   backward_ = input;
   append(backward_, weight);
@@ -69,7 +88,12 @@ ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups&
 
 Steps ModuleSteps::steps(ActionKind kind, int layer) const {
   Steps steps = of(kind);
-  for (Step& step : steps) step.tag.layer = layer;
+  for (Step& step : steps) {
+    step.tag.layer = layer;
+    if (traffic_ == nullptr) continue;
+    traffic_->place(layer, step.load);
+    if (auto* exchange = std::get_if<Collective>(&step.body)) traffic_->place(layer, *exchange);
+  }
   return steps;
 }
 
@@ -83,18 +107,23 @@ const Steps& ModuleSteps::of(ActionKind kind) const {
   return weight_;
 }
 
-/// Kernels and collectives in turn: "layer", "layer.2"; "layer-recompute".
+/// Kernels and collectives in turn: "layer", "layer.2"; "layer-recompute"; of experts "experts".
 Steps ModuleSteps::segments(Phase phase, std::string_view what, const std::vector<Segment>& segments,
                             const Groups& groups, Works& works) const {
-  const std::string name = what.empty() ? name_ : fmt::format("{}-{}", name_, what);
+  const auto named = [what](std::string_view name) {
+    return what.empty() ? std::string(name) : fmt::format("{}-{}", name, what);
+  };
+  std::map<std::string, int> count;
   Steps steps;
-  int count = 0;
   for (const Segment& segment : segments) {
     if (!segment.kernels.empty()) {
-      const std::string numbered = ++count > 1 ? fmt::format("{}.{}", name, count) : name;
+      const std::string name = named(segment.by_load ? "experts" : name_);
+      const int number = ++count[name];
+      const std::string numbered = number > 1 ? fmt::format("{}.{}", name, number) : name;
       Step step;
       step.body = Compute{works.add(fmt::format("{}-{}", numbered, name_of(phase)), segment.kernels)};
       step.tag = {phase, -1, -1, -1, numbered};
+      if (segment.by_load) step.load = ExpertTraffic::AnyLoad;
       steps.push_back(std::move(step));
     }
     if (segment.then) steps.push_back(between_kernels(*segment.then, phase, groups));

@@ -7,6 +7,7 @@
 #include "sim/model/model.hpp"
 #include "sim/pipeline/lower.hpp"
 #include "sim/sharding/groups.hpp"
+#include "sim/sharding/expert_traffic.hpp"
 
 namespace syncline {
 
@@ -34,7 +35,9 @@ class Works {
 /// layer to layer by their tags alone.
 class ModuleSteps {
  public:
-  ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works);
+  /// @param traffic  of the model's expert layers; null: it has none. Kept
+  ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works,
+              const ExpertTraffic* traffic);
 
   /// @param layer  for the tags; −1: none
   [[nodiscard]] Steps steps(pipeline::ActionKind kind, int layer) const;
@@ -45,6 +48,7 @@ class ModuleSteps {
                                const Groups& groups, Works& works) const;
 
   std::string name_;
+  const ExpertTraffic* traffic_;
   Steps forward_, backward_, input_, weight_;
 };
 

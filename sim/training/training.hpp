@@ -11,6 +11,7 @@
 #include "sim/model/model.hpp"
 #include "sim/pipeline/lower.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/sharding/expert_traffic.hpp"
 #include "sim/sharding/fsdp.hpp"
 #include "sim/sharding/groups.hpp"
 
@@ -70,6 +71,7 @@ struct TrainingJob {
   int gradient_accumulation = 1;   // microbatches of a step, per data-parallel rank
   ShardingOptions sharding;
   PipelineOptions pipeline;
+  RoutingOptions routing{};
 
   /// Ranks of one replica of the model.
   [[nodiscard]] int model_parallel() const {
@@ -79,8 +81,12 @@ struct TrainingJob {
   /// Ranks that have one set of shards between them; 1 where nothing is sharded.
   [[nodiscard]] int shards() const {
     if (sharding.kind == DataSharding::Ddp) return 1;
-    return sharding.group > 0 ? sharding.group : shape.context_parallel * data_parallel;
+    return sharding.group > 0 ? sharding.group
+                              : shape.context_parallel * data_parallel * (mirrored() ? 2 : 1);
   }
+  /// Every stage stands on two pipeline ranks, each with half of the microbatches (DualPipe).
+  [[nodiscard]] bool mirrored() const;
+  [[nodiscard]] Degrees degrees() const;
   /// Whether it follows `pipeline`, if only with one stage; Fsdp does so with several.
   [[nodiscard]] bool pipelined() const {
     return sharding.kind != DataSharding::Fsdp || pipeline_parallel > 1;

@@ -44,7 +44,7 @@ TEST_SUITE("scenario: bad input") {
          "s.yaml:9:20: error: unknown key \"hiden\"; did you mean \"hidden\"? (known: version, name, source, "
          "layers, "
          "hidden, heads, kv-heads, head-size, ffn, vocabulary, tied-embedding, norm, activation, position, "
-         "max-sequence, bias and 2 more)\n"
+         "max-sequence, bias and 6 more)\n"
          "    9 | model: {layers: 4, hiden: 1024, heads: 16, kv-heads: 4, ffn: 2816, vocabulary: 32000}\n"
          "      |                    ^"},
         {"repeated", "sequence: 2048", "sequence: 2048, global: 1",

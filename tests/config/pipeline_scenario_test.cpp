@@ -244,9 +244,8 @@ TEST_SUITE("scenario: bad pipelines of a training run") {
                    "\"pipeline.schedule\": \"1fb1\" is unknown; expected one of naive, gpipe, 1f1b, "
                    "interleaved-1f1b, looped-bfs, zb-h1, zb-h2, interleaved-zb, 1f1b-v, zb-v-handcrafted, "
                    "v-half, v-min, dualpipe, dualpipe-v, zb-auto, zb-v, v-search; did you mean \"1f1b\"?"),
-         pipelined("every stage twice", "schedule: dualpipe", 22,
-                   "dualpipe holds every stage on two ranks, which is not simulated with a model; try "
-                   "dualpipe-v"),
+         pipelined("more chunks than two ways have", "schedule: dualpipe, chunks: 3", 22,
+                   "dualpipe has 2 chunks a rank, not 3"),
          pipelined("chunks it cannot have", "schedule: zb-v, chunks: 3", 22,
                    "zb-v has 2 chunks a rank, not 3"),
          pipelined("group size it does not take", "schedule: 1f1b, group-size: 4", 22,

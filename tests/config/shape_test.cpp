@@ -100,11 +100,13 @@ TEST_SUITE("scenario: shape") {
     const std::vector<Row> rows = {
         {"unknown module",
          {{"recompute", "[norms, mpl]"}},
-         "\"recompute[1]\": \"mpl\" is unknown; expected one of norms, core, activation, mlp; did you mean "
+         "\"recompute[1]\": \"mpl\" is unknown; expected one of norms, core, activation, mlp, "
+         "experts, expert-activation, shared-experts, latent; did you mean "
          "\"mlp\"?"},
         {"no module",
          {{"recompute", "[]"}},
-         "\"recompute\": lists no module; give some of norms, core, activation and mlp, or none"},
+         "\"recompute\": lists no module; give some of norms, core, activation, mlp, experts, "
+         "expert-activation, shared-experts, latent, or none"},
         {"products wider than the rest",
          {{"precision.linear", "fp32"}},
          "\"precision.linear\" is fp32, wider than precision.compute (bf16); leave it out, or raise "

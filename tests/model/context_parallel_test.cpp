@@ -42,7 +42,11 @@ TEST_CASE("the ranks of a sequence have a c-th of all FLOP each, embedding and h
       for (const int c : {2, 4}) {
         CAPTURE(c);
         const TrainingShape one = shape_of(1, row.exchange), shared = shape_of(c, row.exchange);
-        for (const auto module : {&layer_cost, &head_cost}) {
+        using Module = ModuleCost (*)(const ModelSpec&, const TrainingShape&);
+        const Module layer = [](const ModelSpec& model, const TrainingShape& shape) {
+          return layer_cost(model, shape);
+        };
+        for (const Module module : {layer, Module(&head_cost)}) {
           const ModuleCost all = module(Small, one), part = module(Small, shared);
           CHECK(c * flop(part.forward) == doctest::Approx(flop(all.forward)).epsilon(1e-12));
           CHECK(c * flop(part.backward_input) == doctest::Approx(flop(all.backward_input)).epsilon(1e-12));

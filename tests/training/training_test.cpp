@@ -74,7 +74,7 @@ TEST_SUITE("stages") {
     const auto slowest = [&](const Counts& layers) {
       Seconds most;
       for (const Stage& stage : cut_into_stages(layers))
-        most = std::max(most, times_of(stage, modules, device()).total());
+        most = std::max(most, times_of(stage, job.model, modules, device()).total());
       return most;
     };
     for (std::size_t from = 0; from < 4; ++from)
@@ -95,8 +95,8 @@ TEST_SUITE("stages") {
     for (const Row& row : {
              Row{"fine", [](TrainingJob&) {}, ""},
              Row{"two directions", [](TrainingJob& job) { job.pipeline.schedule = "dualpipe"; },
-                 "dualpipe holds every stage on two ranks, which is not simulated with a model; try "
-                 "dualpipe-v"},
+                 "dualpipe has both ends of the model on one rank, twice, which is not simulated with a tied "
+                 "embedding; try dualpipe-v"},
              Row{"more stages than layers", [](TrainingJob& job) { job.model.layers = 3; },
                  "1f1b has 4 virtual stages, more than the model has layers (3)"},
              Row{"chunks", [](TrainingJob& job) { job.pipeline.chunks = 2; },
@@ -129,7 +129,7 @@ TEST_SUITE("training step") {
       // positions. 2 bytes each; the table in halves on the tensor-parallel ranks.
       const Modules modules(job);
       const double whole =
-          modules.embedding.parameters + 8 * modules.layer.parameters + modules.head.parameters;
+          modules.embedding.parameters + 8 * modules.dense_layer.parameters + modules.head.parameters;
       CHECK(held == doctest::Approx(2 * (whole + copies * 32000 * 1024 / 2)).epsilon(1e-12));
       CHECK(whole >= parameter_count(job.model) / 2);  // norms and some biases are on both
       CHECK(resident(made.roles[0], MemoryCategory::Optimizer) ==

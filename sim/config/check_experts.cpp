@@ -1,0 +1,125 @@
+// Checks of expert layers: of a model, and of how they are spread and run.
+#include <fmt/format.h>
+
+#include "sim/config/checks.hpp"
+#include "sim/pipeline/generator.hpp"
+
+namespace syncline {
+namespace {
+
+class Refusals {
+ public:
+  Refusals(const ConfigNode& root, std::string_view prefix, ConfigErrors& errors)
+      : root_(root), prefix_(prefix), errors_(errors) {}
+
+  void add(std::string_view key, std::string_view why) {
+    const std::string path = fmt::format("{}{}", prefix_, key);
+    errors_.add(place_of(root_, path), fmt::format("\"{}\" {}", path, why));
+  }
+
+ private:
+  const ConfigNode& root_;
+  const std::string_view prefix_;
+  ConfigErrors& errors_;
+};
+
+/// Groups of experts for node-limited routing.
+void check_groups(const ExpertSpec& experts, Refusals& refuse) {
+  if (experts.count % experts.groups != 0)
+    return refuse.add("experts.groups",
+                      fmt::format("is {}, which does not divide experts.count ({}); try {}", experts.groups,
+                                  experts.count, divisors_near(experts.groups, experts.count)));
+  if (experts.top_groups > experts.groups)
+    return refuse.add("experts.top-groups", fmt::format("is {}, more than experts.groups ({}); lower it",
+                                                        experts.top_groups, experts.groups));
+  const int within_reach = experts.count / experts.groups * experts.top_groups;
+  if (experts.groups > 1 && experts.top_k > within_reach)
+    refuse.add("experts.top-groups",
+               fmt::format("is {}, with {} experts together, fewer than experts.top-k ({}); raise it",
+                           experts.top_groups, within_reach, experts.top_k));
+}
+
+}  // namespace
+
+void check_experts(const ModelSpec& model, const ConfigNode& root, std::string_view prefix,
+                   ConfigErrors& errors) {
+  Refusals refuse(root, prefix, errors);
+  if (model.window == 0 && model.window_every > 1)
+    refuse.add("sliding-every", "says which layers have a window, and there is none; add sliding-window");
+  if (!model.experts) return;
+  const ExpertSpec& experts = *model.experts;
+  if (experts.top_k > experts.count)
+    refuse.add("experts.top-k",
+               fmt::format("is {}, more experts than a layer has (experts.count {}); lower it", experts.top_k,
+                           experts.count));
+  if (experts.dense_layers >= model.layers)
+    refuse.add("experts.dense-layers",
+               fmt::format("is {}, and the model has {} layers; lower it, or leave out experts",
+                           experts.dense_layers, model.layers));
+  else if (layers_of(model, LayerKind::Experts) == 0)
+    refuse.add("experts.every", fmt::format("is {}, so that none of the {} layers has experts; lower it",
+                                            experts.every, model.layers));
+  if (experts.shared_gate && experts.shared_ffn == 0)
+    refuse.add("experts.shared-gate", "scales shared experts, and there are none; add experts.shared-ffn");
+  check_groups(experts, refuse);
+}
+
+namespace {
+
+void check_spread(const Scenario& scenario, Refusals& refuse) {
+  const TrainingJob& job = scenario.job;
+  const ExpertSpec& experts = *job.model.experts;
+  const ExpertOptions& options = job.shape.experts;
+  if (experts.count % options.parallel != 0)
+    return refuse.add(
+        "parallel.ep",
+        fmt::format("is {}, which does not divide model.experts.count ({}); try {}", options.parallel,
+                    experts.count, divisors_near(options.parallel, experts.count)));
+  if (experts.ffn % options.tensor != 0)
+    return refuse.add("parallel.etp",
+                      fmt::format("is {}, which does not divide model.experts.ffn ({}); try {}",
+                                  options.tensor, experts.ffn, divisors_near(options.tensor, experts.ffn)));
+  if (const auto reason = expert_refusal(job.degrees())) return refuse.add("parallel.ep", *reason);
+  if (job.shape.tensor_parallel > 1 && !job.shape.sequence_parallel)
+    refuse.add("parallel.sequence-parallel",
+               "is false, but each of the ranks that share a layer routes tokens of its own; set it to true");
+}
+
+void check_options(const TrainingJob& job, Refusals& refuse) {
+  const ExpertOptions& options = job.shape.experts;
+  if (options.pad && !options.capacity)
+    refuse.add("moe.pad", "fills experts up to their capacity, and there is none; add moe.capacity");
+  if (job.routing.node_limited && job.model.experts->groups == 1)
+    refuse.add("moe.node-limited",
+               "goes by groups of experts, and the model has none; add model.experts.groups");
+  if (options.overlap == ExpertOverlap::SharedExperts && job.model.experts->shared_ffn == 0)
+    refuse.add("moe.overlap", "is shared-experts, and the model has none; set it to none or batch");
+  const pipeline::Generator* generator = pipeline::find_generator(job.pipeline.schedule);
+  const bool in_turn =
+      job.pipelined() && generator != nullptr && (generator->fuses || generator->takes_paired);
+  if (options.overlap == ExpertOverlap::Batch && !in_turn)
+    refuse.add(
+        "moe.overlap",
+        "is batch, which needs a pipeline that runs a forward and a backward as one; set pipeline.schedule "
+        "to 1f1b, interleaved-1f1b, dualpipe or dualpipe-v");
+  if (job.shape.recompute == Recompute::SelectiveOp)
+    refuse.add("recompute",
+               "is selective-op, which is not simulated with experts; try selective, full or a list");
+}
+
+}  // namespace
+
+void check_expert_job(const Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
+  const TrainingJob& job = scenario.job;
+  Refusals refuse(root, "", errors);
+  if (job.model.experts) {
+    check_spread(scenario, refuse);
+    return check_options(job, refuse);
+  }
+  constexpr std::string_view None = "is of expert layers, and the model has none; leave it out";
+  if (root.find("moe") != nullptr) refuse.add("moe", None);
+  if (job.shape.experts.parallel > 1) refuse.add("parallel.ep", None);
+  if (job.shape.experts.tensor > 1) refuse.add("parallel.etp", None);
+}
+
+}  // namespace syncline

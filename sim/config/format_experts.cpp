@@ -1,0 +1,58 @@
+// The keys of expert layers: of a model, and of how a scenario runs them.
+#include <algorithm>
+
+#include "sim/config/format_parts.hpp"
+#include "sim/config/format_routing.hpp"
+#include "sim/config/formats.hpp"
+
+namespace syncline {
+namespace {
+
+constexpr Limits Width{.low = 1, .high = 16777216};
+constexpr Limits MostExperts{.low = 1, .high = 65536};
+constexpr Limits MostUnits{.low = 0, .high = 65536};
+constexpr Limits Factor{.low = 0, .high = 1e6, .above_low = true};
+
+Names<Precision> precisions() {
+  Names<Precision> names;
+  for (const std::string& name : names_of<Precision>()) names.emplace_back(name, *value_of<Precision>(name));
+  return names;
+}
+
+}  // namespace
+
+Fields fields_of(ExpertSpec& experts) {
+  constexpr Limits AnyWidth{.low = 0, .high = Width.high};
+  constexpr Limits AnyLayers{.low = 0, .high = Layers.high};
+  return {required("count", experts.count, MostExperts),
+          required("top-k", experts.top_k, MostExperts),
+          required("ffn", experts.ffn, Width),
+          optional("shared-ffn", experts.shared_ffn, AnyWidth),
+          optional("shared-gate", experts.shared_gate),
+          optional("dense-layers", experts.dense_layers, AnyLayers),
+          optional("every", experts.every, Layers),
+          optional("groups", experts.groups, MostExperts),
+          optional("top-groups", experts.top_groups, MostExperts)};
+}
+
+Fields expert_fields(TrainingJob& job) {
+  ExpertOptions& options = job.shape.experts;
+  return {optional("capacity", options.capacity, Factor),
+          printed_if(options.capacity.has_value(), optional("pad", options.pad)),
+          {"routing", false, routing_codec(job.routing.routing)},
+          optional("node-limited", job.routing.node_limited),
+          optional("dispatch", options.dispatch,
+                   Names<Dispatch>{{"all-to-all", Dispatch::AllToAll},
+                                   {"two-hop", Dispatch::TwoHop},
+                                   {"all-gather", Dispatch::AllGather}}),
+          printed_if(!job.routing.library.empty(), optional("library", job.routing.library)),
+          optional("dispatch-precision", options.dispatched, precisions()),
+          optional("combine-precision", options.combined, precisions()),
+          optional("overlap", options.overlap,
+                   Names<ExpertOverlap>{{"none", ExpertOverlap::None},
+                                        {"shared-experts", ExpertOverlap::SharedExperts},
+                                        {"batch", ExpertOverlap::Batch}}),
+          optional("units", options.units, MostUnits)};
+}
+
+}  // namespace syncline

@@ -1,0 +1,222 @@
+// Expert layers: router, dispatch, experts, combine.
+#include <algorithm>
+#include <utility>
+
+#include "sim/model/steps.hpp"
+
+namespace syncline {
+namespace transformer {
+namespace {
+
+/// Bytes of an element of what goes between ranks: in fp8 by blocks with a scale in fp32 for 128 numbers
+/// (DeepSeek-V3, arXiv 2412.19437, section 3.3.2).
+double element_sent(const Slice& s, std::optional<Precision> precision) {
+  const double bytes = precision ? size_of(*precision).si() : s.e;
+  return bytes < 2 ? bytes + Fp32 / 128 : bytes;
+}
+
+class Experts {
+ public:
+  Experts(const Slice& slice, const ModelSpec& model, const TrainingShape& shape)
+      : s_(slice), model_(model), shape_(shape), spec_(*model.experts) {}
+
+  std::vector<Step> run() {
+    const bool beside = shape_.experts.overlap == ExpertOverlap::SharedExperts;
+    route();
+    if (!beside) share();
+    send();
+    if (beside) share();
+    between();
+    return_home();
+    if (spec_.shared_ffn > 0) {  // both are added, and their gradients
+      const std::vector<Kernel> sum = elementwise(s_.precision, s_.own_tokens * s_.hidden, {3 * s_.e});
+      add({.forward = sum, .input = sum, .part = Part::Shared});
+    }
+    return std::move(steps_);
+  }
+
+  /// What is computed with the tokens that came.
+  void between() {
+    put_in_order();
+    compute();
+  }
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+
+ private:
+  void add(Step step) {
+    if (step.part == Part::Other || step.part == Part::Mlp) step.part = Part::Experts;
+    steps_.push_back(std::move(step));
+  }
+  void add_loaded(Step step) {
+    step.by_load = true;
+    step.by_tokens = false;
+    add(std::move(step));
+  }
+
+  /// Scores of all experts in fp32; the largest k, their weights, and the map of tokens to experts. By the frameworks'
+  /// small kernels, or fused: one that scores and chooses, one that makes the map.
+  void route() {
+    const double scores = s_.own_tokens * spec_.count;
+    const bool fused = shape_.fusion == Fusion::Compiled;
+    const std::vector<double> passes =
+        fused ? std::vector{2 * Fp32, Fp32 + 1}
+              : std::vector{2 * Fp32, 2 * Fp32, 2 * Fp32, Fp32 + 1, 2 * Fp32, 2 * Fp32};
+    Step product = plain_linear(s_, s_.own_tokens, s_.hidden, spec_.count, Again::No);
+    product.by_tokens = false;
+    add(std::move(product));
+    add({.forward = elementwise(Precision::Fp32, scores, passes),
+         .input = elementwise(Precision::Fp32, scores, passes)});
+    if (spec_.shared_gate) add(plain_linear(s_, s_.own_tokens, s_.hidden, 1, Again::No));
+  }
+
+  /// All tokens' MLP.
+  void share() {
+    if (spec_.shared_ffn == 0) return;
+    const std::size_t first = steps_.size();
+    for (Step& step : mlp_steps(s_, model_, shape_, s_.shared_ffn, "shared-experts")) {
+      if (step.part != Part::Activation) step.part = Part::Shared;
+      steps_.push_back(std::move(step));
+    }
+    // What runs beside an exchange is over before what needs the exchange.
+    steps_[first].ends_input = steps_.back().ends_forward = overlaps();
+  }
+
+  [[nodiscard]] bool cut() const { return shape_.experts.parallel > 1; }
+  [[nodiscard]] double copies() const { return s_.own_tokens * spec_.top_k * kept(); }
+  /// Of the copies that tokens ask for, those that are sent, with padding.
+  [[nodiscard]] double kept() const {
+    return s_.routed / (s_.own_tokens * spec_.top_k * shape_.experts.tensor);
+  }
+
+  /// Tokens as they go: a copy for each expert, side by side by expert; two-hop exchanges copy on the way, and from
+  /// tokens as they are.
+  [[nodiscard]] std::vector<Kernel> copied(double copies) const {
+    if (shape_.experts.dispatch != Dispatch::AllToAll && cut()) return {};
+    return elementwise(s_.precision, s_.hidden, {(s_.own_tokens + copies) * s_.e});
+  }
+
+  [[nodiscard]] LayerCollective exchange(TokenWay way, std::string_view part, bool awaited) const {
+    const bool out = way == TokenWay::ToExperts;
+    const double element = element_sent(s_, out ? shape_.experts.dispatched : shape_.experts.combined);
+    const double tokens = s_.own_tokens * s_.hidden * element;
+    if (shape_.experts.dispatch == Dispatch::AllGather)
+      return collective(LayerGroup::Expert, out ? CollectiveKind::AllGather : CollectiveKind::ReduceScatter,
+                        tokens * shape_.experts.parallel, part, awaited);
+    LayerCollective all = collective(LayerGroup::Expert, CollectiveKind::AllToAll,
+                                     copies() * s_.hidden * element, part, awaited);
+    all.name = part;
+    all.way = way;
+    return all;
+  }
+
+  /// Narrow numbers are cast before they go.
+  [[nodiscard]] std::vector<Kernel> cast(TokenWay way, double elements) const {
+    const std::optional<Precision> sent =
+        way == TokenWay::ToExperts ? shape_.experts.dispatched : shape_.experts.combined;
+    if (!cut() || !sent || size_of(*sent).si() >= s_.e) return {};
+    return elementwise(s_.precision, elements, {s_.e + element_sent(s_, sent)});
+  }
+
+  void send() {
+    Step step{.forward = cast(TokenWay::ToExperts, s_.own_tokens * s_.hidden), .again = Again::No};
+    append(step.forward, copied(copies()));
+    step.input = copied(copies());
+    if (cut()) step.after_forward = exchange(TokenWay::ToExperts, "dispatch", !overlaps());
+    add(std::move(step));
+  }
+
+  [[nodiscard]] bool overlaps() const {
+    return shape_.experts.overlap == ExpertOverlap::SharedExperts && spec_.shared_ffn > 0;
+  }
+
+  /// From by-rank to by-expert, where a rank has several; with what the ranks that share each expert exchange.
+  void put_in_order() {
+    Step step{.again = Again::No};
+    if (cut() && s_.local_experts > 1) {
+      step.forward = elementwise(s_.precision, s_.routed * s_.hidden, {2 * s_.e});
+      step.input = step.forward;
+    }
+    if (cut()) step.after_backward = exchange(TokenWay::Back, "dispatch-gradient", !overlaps());
+    if (const int ranks = shape_.experts.tensor; ranks > 1) {
+      add({.after_forward = among_tensor(CollectiveKind::AllGather),
+           .after_backward = std::exchange(step.after_backward, {})});
+      step.after_backward = among_tensor(CollectiveKind::ReduceScatter);
+    }
+    add_loaded(std::move(step));
+  }
+
+  [[nodiscard]] LayerCollective among_tensor(CollectiveKind kind) const {
+    return collective(LayerGroup::ExpertTensor, kind, s_.routed * s_.hidden * s_.e, "experts");
+  }
+
+  /// Grouped products, an expert's tokens each. The weight of a token's expert is applied with the activation.
+  void compute() {
+    const bool gated = model_.activation == Activation::Swiglu;
+    const double each = s_.routed / s_.local_experts, inner = (gated ? 2 : 1) * s_.expert_ffn;
+    add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts));
+    Step activated = activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
+    activated.part = Part::ExpertActivation;
+    add_loaded(std::move(activated));
+    add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts));
+  }
+
+  void return_home() {
+    if (shape_.experts.tensor > 1)
+      add({.after_forward = among_tensor(CollectiveKind::ReduceScatter),
+           .before_backward = among_tensor(CollectiveKind::AllGather)});
+    Step back{.again = Again::No};
+    if (cut() && s_.local_experts > 1)
+      back.forward = back.input = elementwise(s_.precision, s_.routed * s_.hidden, {2 * s_.e});
+    add_loaded(std::move(back));
+    Step home{.again = Again::No};
+    if (cut()) {
+      add({.after_forward = exchange(TokenWay::Back, "combine", true)});
+      home.after_backward = exchange(TokenWay::ToExperts, "combine-gradient", true);
+    }
+    home.forward = copied(copies());
+    home.input = cast(TokenWay::ToExperts, s_.own_tokens * s_.hidden);
+    append(home.input, copied(copies()));
+    add(std::move(home));
+  }
+
+  const Slice& s_;
+  const ModelSpec& model_;
+  const TrainingShape& shape_;
+  const ExpertSpec& spec_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+std::vector<Step> expert_steps(const Slice& slice, const ModelSpec& model, const TrainingShape& shape) {
+  return Experts(slice, model, shape).run();
+}
+
+}  // namespace transformer
+
+double tokens_to_route(const ModelSpec& model, const TrainingShape& shape) {
+  if (!model.experts) return 0;
+  const double tokens = static_cast<double>(shape.tokens()) / shape.context_parallel;
+  return shape.sequence_parallel && shape.tensor_parallel > 1 ? tokens / shape.tensor_parallel : tokens;
+}
+
+double routed_tokens(const ModelSpec& model, const TrainingShape& shape) {
+  if (!model.experts) return 0;
+  const ExpertOptions& options = shape.experts;
+  const double asked = tokens_to_route(model, shape) * model.experts->top_k * options.tensor;
+  if (!options.capacity) return asked;
+  return asked * (options.pad ? *options.capacity : std::min(1.0, *options.capacity));
+}
+
+std::vector<Kernel> expert_kernels(const ModelSpec& model, const TrainingShape& shape, double tokens) {
+  transformer::Slice slice(model, shape);
+  slice.routed = tokens;
+  transformer::Experts experts(slice, model, shape);
+  experts.between();
+  std::vector<Kernel> kernels;
+  for (const transformer::Step& step : experts.steps())
+    for (const auto* part : {&step.forward, &step.input, &step.weight}) transformer::append(kernels, *part);
+  return kernels;
+}
+
+}  // namespace syncline

@@ -1,0 +1,78 @@
+// What the routing of tokens makes of a schedule: who sends how much to whom, and how much of an expert layer's
+// work each rank has.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/device/device.hpp"
+#include "sim/model/model.hpp"
+#include "sim/moe/routing.hpp"
+#include "sim/sharding/groups.hpp"
+
+namespace syncline {
+
+/// Which tokens go to which experts, and by what.
+struct RoutingOptions {
+  moe::Routing routing = moe::Balanced{};
+  bool node_limited = false;  // by the model's groups of experts
+  std::string library{};      // whose figures dispatch and combine have; empty: the topology's
+  int node_size = 0;          // accelerators of a scale-up domain; 0: there are none
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;  // of the training run
+};
+
+/// By layer. All groups of ranks that share experts get the same tokens; forced balance makes all layers alike.
+class ExpertTraffic {
+ public:
+  /// Marks of collectives and loads that place() fills in.
+  static constexpr ExchangeId AnyExchange{0};
+  static constexpr LoadId AnyLoad{0};
+
+  /// Keeps model, shape and device.
+  ExpertTraffic(const ModelSpec& model, const TrainingShape& shape, RoutingOptions routing,
+                const Groups& groups, const Device& device);
+
+  /// A marked collective of a layer gets the layer's exchange, and its bytes,
+  void place(int layer, Collective& collective) const;
+  /// ... and a marked load its load.
+  void place(int layer, std::optional<LoadId>& load) const;
+
+  [[nodiscard]] const std::vector<Exchange>& exchanges() const { return exchanges_; }
+  [[nodiscard]] const std::vector<RankLoad>& loads() const { return loads_; }
+  [[nodiscard]] const std::vector<std::string>& libraries() const { return libraries_; }
+
+ private:
+  struct Layer {
+    std::optional<ExchangeId> exchange{};
+    double sent = 1;  // items that a member sends on average, of as many copies as the layer's cost counts
+    std::optional<LoadId> load{};
+  };
+
+  [[nodiscard]] Layer layer_of(const moe::TokenCounts& counts, int layer);
+  [[nodiscard]] std::optional<LoadId> add_load(const moe::TokenCounts& counts, int layer);
+
+  [[nodiscard]] bool forced() const { return std::holds_alternative<moe::Balanced>(routing_.routing); }
+
+  const ModelSpec& model_;
+  const TrainingShape& shape_;
+  const RoutingOptions routing_;
+  const Device& device_;
+  moe::ExpertGroup group_;
+  std::optional<FamilyId> family_;  // of ranks that share experts
+  std::vector<Exchange> exchanges_;
+  std::vector<RankLoad> loads_;
+  std::vector<std::string> libraries_;
+  std::vector<Layer> layers_;  // by layer of the model, then extra predictions
+};
+
+/// The group of ranks that share a layer's experts, as routing wants to know it.
+[[nodiscard]] moe::ExpertGroup expert_group_of(const ModelSpec& model, const TrainingShape& shape,
+                                               const RoutingOptions& routing);
+/// The tokens of one layer, dropped and padded as the shape says.
+[[nodiscard]] moe::TokenCounts tokens_of_layer(const ModelSpec& model, const TrainingShape& shape,
+                                               const RoutingOptions& routing, int layer);
+
+}  // namespace syncline

@@ -1,0 +1,286 @@
+// Whole steps of models with experts: who sends what to whom, what is reduced where, and what imbalance costs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "backends/simgrid/simgrid_backend.hpp"
+#include "sim/report/summary.hpp"
+#include "sim/schedule/check.hpp"
+#include "sim/training/stages.hpp"
+#include "tests/training/jobs.hpp"
+
+using namespace syncline;
+using namespace syncline::test;
+
+namespace {
+
+/// Four layers, of which the first is dense, on `data` ranks, `parallel` of which share experts.
+TrainingJob experts(int parallel, int data, int pipeline = 1, int microbatches = 4) {
+  TrainingJob job;
+  job.model = {.name = "tiny-moe",
+               .source = "",
+               .layers = 4,
+               .hidden = 1024,
+               .heads = 16,
+               .kv_heads = 16,
+               .ffn = 4096,
+               .vocabulary = 32000};
+  job.model.experts = ExpertSpec{.count = 16, .top_k = 2, .ffn = 2048, .dense_layers = 1};
+  job.shape.sequence = 1024;
+  job.shape.implementation = Implementation::Megatron;
+  job.shape.experts.parallel = parallel;
+  job.data_parallel = data;
+  job.pipeline_parallel = pipeline;
+  job.gradient_accumulation = microbatches;
+  job.sharding.kind = DataSharding::Zero1;
+  job.routing.node_size = 4;
+  return job;
+}
+
+Cluster cluster(int ranks) {
+  TopologySpec spec;
+  spec.name = "star";
+  spec.accelerators = ranks;
+  spec.scale_out = AllToAllSpec{AllToAllSpec::Kind::IdealSwitch, {BytesPerSecond(100e9), 1.0, Seconds(0)}};
+  return {build_topology(spec), device(), placement_in_order(static_cast<std::size_t>(ranks))};
+}
+
+RunResult simulate(const Schedule& schedule, RunOptions options = {}) {
+  const std::vector<std::string> wrong = check_schedule(schedule, options.fold);
+  REQUIRE_MESSAGE(wrong.empty(), wrong.front());
+  const Cluster where = cluster(static_cast<int>(schedule.world_size()));
+  RunResult result = make_simgrid_backend()->run(schedule, where, options);
+  for (const Check& check : summarise(result, schedule, where, {}).checks)
+    CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
+  return result;
+}
+
+Seconds step_time(const TrainingJob& job) {
+  return simulate(training_schedule(job, device())).step_time;
+}
+
+double sum(const std::vector<double>& values) {
+  double all = 0;
+  for (const double value : values) all += value;
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("experts in a training step") {
+  TEST_CASE("every dispatched token is combined, by layer and microbatch, in both directions") {
+    for (const bool skewed : {false, true}) {
+      for (const Dispatch dispatch : {Dispatch::AllToAll, Dispatch::TwoHop}) {
+        TrainingJob job = experts(8, 8);
+        job.shape.experts.dispatch = dispatch;
+        if (skewed) job.routing.routing = moe::Zipf{1.0};
+        const Schedule schedule = training_schedule(job, device());
+        // Bytes to experts less bytes back, by phase, layer and microbatch.
+        std::map<std::tuple<Phase, int, int>, std::pair<int, Bytes>> open;
+        for (const Op* op : collectives(schedule, 0, "ep")) {
+          const auto& one = std::get<Collective>(op->body);
+          auto& [calls, bytes] = open[{op->tag.phase, op->tag.layer, op->tag.microbatch}];
+          ++calls;
+          const bool home = op->tag.name == "combine" || op->tag.name == "dispatch-gradient";
+          bytes += home ? -one.bytes : one.bytes;
+          CHECK(one.exchange.has_value() == (skewed || dispatch == Dispatch::TwoHop));
+          if (one.exchange) CHECK(one.back == home);
+        }
+        CHECK(open.size() == 2 * 3 * 4);  // directions, layers with experts, microbatches
+        for (const auto& [place, sums] : open) {
+          CHECK(sums.first == 2);
+          CHECK(sums.second == Bytes(0));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("an exchange holds every copy of every token once") {
+    TrainingJob job = experts(8, 8);
+    job.routing.routing = moe::Zipf{0.8};
+    const Schedule schedule = training_schedule(job, device());
+    REQUIRE(schedule.exchanges.size() == 3);  // of each layer with experts its own
+    for (const Exchange& exchange : schedule.exchanges) {
+      CHECK(exchange.members == 8);
+      for (int from = 0; from < 8; ++from)
+        CHECK(sum({exchange.counts.begin() + from * 8, exchange.counts.begin() + from * 8 + 8}) == 1024 * 2);
+    }
+    CHECK(schedule.exchanges[0].counts != schedule.exchanges[1].counts);
+    REQUIRE(schedule.loads.size() == 3);
+    for (std::size_t layer = 0; layer < 3; ++layer) {
+      // More tokens, more work; the mean rank has the mean of the work, but for what is the same for all.
+      const std::vector<double>& factors = schedule.loads[layer].factors;
+      REQUIRE(factors.size() == 8);
+      std::vector<double> received(8, 0.0);
+      for (std::size_t i = 0; i < 64; ++i) received[i % 8] += schedule.exchanges[layer].counts[i];
+      for (std::size_t a = 0; a < 8; ++a)
+        for (std::size_t b = 0; b < 8; ++b)
+          if (received[a] > received[b]) CHECK(factors[a] >= factors[b]);
+      CHECK(sum(factors) / 8 == doctest::Approx(1).epsilon(0.1));
+    }
+  }
+
+  TEST_CASE("balanced by force: no rank differs, and the step has a closed form in its exchanges") {
+    const TrainingJob job = experts(8, 8, 1, 1);
+    const Schedule schedule = training_schedule(job, device());
+    CHECK(schedule.exchanges.empty());
+    CHECK(schedule.loads.empty());
+    const RunResult result = simulate(schedule);
+    // 1024 tokens · 2 copies · 1024 wide · 2 bytes, 7/8 of them to others, at 100 GB/s.
+    const double each = 1024.0 * 2 * 1024 * 2 * 7 / 8 / 100e9;
+    int found = 0;
+    for (const Span& span : result.timeline.spans) {
+      const TimelineOp& op = result.timeline.ops[span.op];
+      if (op.tag.name != "dispatch" && op.tag.name != "combine") continue;
+      CHECK((span.end - span.transfer).si() == doctest::Approx(each).epsilon(1e-9));
+      ++found;
+    }
+    CHECK(found == 8 * 3 * 2);
+  }
+
+  TEST_CASE("skewed routing costs more than balanced, at equal bytes in all") {
+    const TrainingJob even = experts(8, 8);
+    TrainingJob skewed = even;
+    Seconds before = step_time(even);
+    for (const double exponent : {0.4, 0.8, 1.2}) {
+      skewed.routing.routing = moe::Zipf{exponent};
+      const Seconds now = step_time(skewed);
+      CHECK(now > before);
+      before = now;
+    }
+    const auto sent = [](const TrainingJob& job) {
+      return bytes_of(collectives(training_schedule(job, device()), 0, "ep")).si();
+    };
+    CHECK(sent(skewed) == doctest::Approx(sent(even)).epsilon(1e-12));
+  }
+
+  TEST_CASE("gradients of experts are reduced by those that hold the same, all others by all") {
+    TrainingJob job = experts(4, 8, 2);
+    const Schedule schedule = training_schedule(job, device());
+    REQUIRE(schedule.meshes.size() == 2);
+    CHECK(schedule.meshes[1].name() == "expert");
+    const Modules modules(job);
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+      CAPTURE(stage);
+      const double layers = stage == 0 ? 1 : 2;
+      const double experts = layers * modules.expert_layer.expert_parameters;
+      CHECK(bytes_of(collectives(schedule, stage, "edp", CollectiveKind::ReduceScatter)).si() == 4 * experts);
+      CHECK(bytes_of(collectives(schedule, stage, "edp", CollectiveKind::AllGather)).si() == 2 * experts);
+      const double dense = stage == 0 ? modules.embedding.parameters + modules.dense_layer.parameters +
+                                            modules.expert_layer.parameters
+                                      : 2 * modules.expert_layer.parameters + modules.head.parameters;
+      CHECK(bytes_of(collectives(schedule, stage, "dp", CollectiveKind::ReduceScatter)).si() ==
+            doctest::Approx(4 * dense).epsilon(1e-12));
+      // bf16, and fp32 gradients; moments and masters in shards of 8, of experts of 2.
+      const Role& role = schedule.roles[stage];
+      CHECK(resident(role, MemoryCategory::Parameters).si() == doctest::Approx(2 * (dense + experts)));
+      CHECK(resident(role, MemoryCategory::Optimizer).si() ==
+            doctest::Approx(12 * (dense / 8 + experts / 2)));
+    }
+    for (const GroupFamily& family : schedule.families)
+      if (family.name() == "edp") CHECK(family.members(GroupId(0)).size() == 2);
+  }
+
+  TEST_CASE("ranks of experts fold over those of attention") {
+    TrainingJob job = experts(4, 4);
+    job.shape.tensor_parallel = 4;
+    job.shape.sequence_parallel = true;
+    const Schedule schedule = training_schedule(job, device());
+    const auto family = std::ranges::find(schedule.families, "ep", &GroupFamily::name);
+    REQUIRE(family != schedule.families.end());
+    // Of 16 ranks in order tp, dp: experts are on 4 that share a layer, and 4 copies of that.
+    CHECK(family->group_count() == 4);
+    const auto members = family->members(GroupId(0));
+    CHECK(std::vector<RankId>(members.begin(), members.end()) ==
+          std::vector<RankId>{RankId(0), RankId(1), RankId(2), RankId(3)});
+    CHECK(simulate(schedule).step_time > Seconds(0));
+  }
+
+  TEST_CASE("fully sharded: experts are gathered by those that hold them, all else by all") {
+    for (const int parallel : {1, 2, 8}) {
+      CAPTURE(parallel);
+      TrainingJob job = experts(parallel, 8);
+      job.sharding.kind = DataSharding::Fsdp;
+      job.gradient_accumulation = 1;
+      const Schedule schedule = training_schedule(job, device());
+      const double expert = 16.0 * 3 * 1024 * 2048 / parallel;
+      int gathers = 0;
+      for (const Op* op : collectives(schedule, 0, "")) {
+        if (op->tag.name != "all-gather-experts") continue;
+        ++gathers;
+        CHECK(std::get<Collective>(op->body).bytes.si() == 2 * expert);
+      }
+      // Three layers forward, and backward but the last.
+      CHECK(gathers == (parallel == 8 ? 0 : 5));
+      CHECK(simulate(schedule).step_time > Seconds(0));
+    }
+  }
+
+  TEST_CASE("a microbatch hides what another one's tokens wait for") {
+    for (const auto& [schedule, pipeline] : {std::pair("1f1b", 1), {"1f1b", 2}, {"interleaved-1f1b", 2}}) {
+      CAPTURE(schedule);
+      TrainingJob job = experts(8, 8, pipeline, 8);
+      job.pipeline.schedule = schedule;
+      const Seconds apart = step_time(job);
+      job.shape.experts.overlap = ExpertOverlap::Batch;
+      const Seconds beside = step_time(job);
+      CHECK(beside < apart);
+      // Compute alone is not shortened.
+      TrainingJob free = job;
+      free.shape.experts.overlap = ExpertOverlap::None;
+      const Schedule made = training_schedule(free, device());
+      Seconds compute;
+      for (const Op& op : made.roles[0].program)
+        if (const auto* body = std::get_if<Compute>(&op.body))
+          compute += work_time(made.works[body->work.value()], device());
+      CHECK(beside > compute);
+    }
+  }
+
+  TEST_CASE("DualPipe holds every stage twice, and sums the gradients of both") {
+    TrainingJob job = experts(2, 2, 4, 16);
+    job.pipeline.schedule = "dualpipe";
+    job.shape.experts.overlap = ExpertOverlap::Batch;
+    const Schedule schedule = training_schedule(job, device());
+    const Modules modules(job);
+    double held = 0;
+    for (const Role& role : schedule.roles) held += resident(role, MemoryCategory::Parameters).si() / 2;
+    const double once = modules.embedding.parameters + modules.head.parameters +
+                        modules.dense_layer.parameters +
+                        3 * (modules.expert_layer.parameters + modules.expert_layer.expert_parameters);
+    CHECK(held == doctest::Approx(2 * once).epsilon(1e-12));
+    for (const GroupFamily& family : schedule.families) {
+      if (family.name() != "dp-both" && family.name() != "edp-both") continue;
+      for (std::size_t group = 0; group < family.group_count(); ++group) {
+        std::set<int> stages;
+        for (const RankId rank : family.members(GroupId(group)))
+          stages.insert(schedule.meshes[0].coordinate(rank, schedule.meshes[0].find_axis("pp")));
+        CHECK(stages.size() == 2);
+        CHECK(*stages.begin() + *stages.rbegin() == 3);
+      }
+    }
+    TrainingJob v = job;
+    v.pipeline.schedule = "dualpipe-v";
+    v.pipeline_parallel = 2;
+    CHECK(simulate(schedule).step_time > Seconds(0));
+    CHECK(simulate(training_schedule(v, device())).step_time > simulate(schedule).step_time);
+  }
+
+  TEST_CASE("folded, one rank of a role, and of a place where places differ, plays for all") {
+    for (const bool skewed : {false, true}) {
+      CAPTURE(skewed);
+      TrainingJob job = experts(4, 8, 2);
+      if (skewed) job.routing.routing = moe::Zipf{1.0};
+      const Schedule schedule = training_schedule(job, device());
+      RunOptions folded;
+      folded.fold = true;
+      const RunResult all = simulate(schedule), few = simulate(schedule, folded);
+      CHECK(few.step_time.si() == doctest::Approx(all.step_time.si()).epsilon(skewed ? 0.01 : 1e-9));
+      CHECK(few.engine.events < all.engine.events);
+      CHECK(few.bytes_sent.si() == doctest::Approx(all.bytes_sent.si()).epsilon(1e-9));
+    }
+  }
+}

@@ -43,9 +43,12 @@ Flop counted_flop(const Scenario& scenario, const std::string& count) {
   if (count == "causal") return causal;
   if (count == "recomputed") return megatron_flop(model, sequence, sequences);
   if (count == "full-square") {
+    ModelSpec whole = model;  // windows are not seen
+    whole.window = 0;
+    const double widths = model.heads * (model.head_dim() + model.value_dim()) / 2.0;
     const double triangle =
-        6.0 * model.layers * model.heads * model.head_dim() * static_cast<double>(sequence) * tokens;
-    return causal + Flop(triangle);
+        6.0 * (model.layers + model.extra_predictions) * widths * static_cast<double>(sequence);
+    return model_flop(whole, sequence, tokens) + Flop(triangle * tokens);
   }
   throw std::invalid_argument(
       fmt::format("only a rate of FLOP is given, and how its source counts them is \"{}\"; expected causal, "

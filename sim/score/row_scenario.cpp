@@ -30,10 +30,22 @@ constexpr std::array Keys{Key{"n_gpus", "topology.accelerators"},
                           Key{"head_dim", "model.head-size"},
                           Key{"ffn", "model.ffn"},
                           Key{"vocab", "model.vocabulary"},
+                          Key{"q_lora_rank", "model.latent.query-rank"},
+                          Key{"kv_lora_rank", "model.latent.key-value-rank"},
+                          Key{"qk_head_dim", "model.latent.plain"},
+                          Key{"qk_rope_head_dim", "model.latent.rotary"},
+                          Key{"v_head_dim", "model.latent.value"},
+                          Key{"experts", "model.experts.count"},
+                          Key{"topk", "model.experts.top-k"},
+                          Key{"moe_ffn", "model.experts.ffn"},
+                          Key{"shared_expert_ffn", "model.experts.shared-ffn"},
+                          Key{"dense_layers", "model.experts.dense-layers"},
                           Key{"tp", "parallel.tp"},
                           Key{"pp", "parallel.pp"},
                           Key{"cp", "parallel.cp"},
                           Key{"dp", "parallel.dp"},
+                          Key{"ep", "parallel.ep"},
+                          Key{"etp", "parallel.etp"},
                           Key{"gbs", "batch.global"},
                           Key{"mbs", "batch.microbatch"},
                           Key{"seq", "batch.sequence"},
@@ -53,13 +65,21 @@ constexpr std::array Needed{
 };
 
 // In a file, blocks stand in this order; others after them.
-constexpr std::array<std::string_view, 15> Order{"version",  "name",     "question",  "source",  "topology",
-                                                 "device",   "model",    "parallel",  "batch",   "precision",
-                                                 "sharding", "pipeline", "recompute", "kernels", "attention"};
+constexpr std::array<std::string_view, 16> Order{
+    "version", "name",      "question", "source",   "topology", "device",    "model",   "parallel",
+    "batch",   "precision", "sharding", "pipeline", "moe",      "recompute", "kernels", "attention"};
 
 /// Above 1 only: in a plan without them the key says nothing.
 bool is_degree(std::string_view column) {
-  return column == "tp" || column == "pp" || column == "cp" || column == "vpp";
+  constexpr std::array<std::string_view, 6> Degrees{"tp", "pp", "cp", "vpp", "ep", "etp"};
+  return std::ranges::find(Degrees, column) != Degrees.end();
+}
+
+/// Says something of a model with experts only.
+bool is_of_experts(const Setting& setting) {
+  constexpr std::array<std::string_view, 4> Prefixes{"model.experts.", "moe.", "parallel.ep", "parallel.etp"};
+  return std::ranges::any_of(Prefixes,
+                             [&](std::string_view prefix) { return setting.path.starts_with(prefix); });
 }
 
 std::vector<Setting> settings_of(const Reading& reading) {
@@ -76,6 +96,7 @@ std::vector<Setting> settings_of(const Reading& reading) {
     if (setting.value != Omitted) settings.push_back(setting);
   if (reading.row.number("pp") == 1.0)  // no pipeline, whatever is said of chunks
     std::erase_if(settings, [](const Setting& setting) { return setting.path.starts_with("pipeline."); });
+  if (reading.row.number("experts").value_or(0) <= 0) std::erase_if(settings, is_of_experts);
   return settings;
 }
 

@@ -50,7 +50,16 @@ constexpr std::array Columns{
     Column{"seq", "seq"},
     Column{"attention", "attention", Cell::Word},
     Column{"flash_attention", "flash_attention"},
+    Column{"q_lora_rank", "q_lora_rank"},
+    Column{"kv_lora_rank", "kv_lora_rank"},
+    Column{"qk_head_dim", "qk_head_dim"},
+    Column{"qk_rope_head_dim", "qk_rope_head_dim"},
+    Column{"v_head_dim", "v_head_dim"},
     Column{"experts", "experts", Cell::NumberOrWord},
+    Column{"topk", "topk"},
+    Column{"moe_ffn", "moe_ffn"},
+    Column{"shared_expert_ffn", "shared_expert_ffn"},
+    Column{"dense_layers", "dense_layers"},
     // batch and plan
     Column{"gbs", "gbs"},
     Column{"mbs", "mbs"},
@@ -64,6 +73,10 @@ constexpr std::array Columns{
     Column{"cp", "cp"},
     Column{"cp_comm", "cp_comm", Cell::Word},
     Column{"dp", "dp"},
+    Column{"ep", "ep"},
+    Column{"etp", "etp"},
+    Column{"moe_capacity_factor", "moe_capacity_factor"},
+    Column{"moe_dispatcher", "moe_dispatcher", Cell::Word},
     Column{"fsdp", "fsdp", Cell::Word},
     Column{"sharding", "sharding", Cell::Word},
     Column{"n_slices", "n_slices"},
@@ -107,6 +120,7 @@ constexpr std::array Columns{
 constexpr std::array Derived{
     std::string_view("table"), std::string_view("words"),
     std::string_view("software"),    // which program ran, as the rules name it
+    std::string_view("release"),     // of that program, a number
     std::string_view("flop_count"),  // how the source counts FLOP, see measured_time.hpp
 };
 

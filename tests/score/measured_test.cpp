@@ -39,6 +39,18 @@ TEST_CASE("FLOP are counted as the source counts them") {
   CHECK_THROWS_AS(static_cast<void>(counted_flop(toy(), "")), std::invalid_argument);
 }
 
+TEST_CASE(
+    "of experts those count that a token goes to, with router and shared experts; a square knows no "
+    "windows") {
+  Scenario scenario = toy();
+  scenario.job.model.experts = ExpertSpec{.count = 3, .top_k = 2, .ffn = 8, .shared_ffn = 16};
+  // Attention 4·4² = 64, router 4·3 = 12, two experts 2·(2·4·8) = 128, shared 2·4·16 = 128, head 40: 372.
+  CHECK(counted_flop(scenario, "causal").si() == 6 * 372 * 48 + 9216);
+  scenario.job.model.window = 2;  // reaches 2·(16 − 2) / 8 = 3.5 of 8: 6 · 1 · 4 · 3.5 = 84 a token, 4,032
+  CHECK(counted_flop(scenario, "causal").si() == 6 * 372 * 48 + 4032);
+  CHECK(counted_flop(scenario, "full-square").si() == 6 * 372 * 48 + 2 * 9216);
+}
+
 TEST_CASE("the step time is taken from the first figure that the row has") {
   struct Row {
     const char* cells;

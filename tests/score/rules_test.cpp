@@ -38,6 +38,11 @@ const std::string Header =
     "id,model,layers,hidden,heads,seq,gpu,n_gpus,gbs,mbs,tp,pp,cp,vpp,recompute,experts";
 const std::string Cells = "a,GPT-1B,24,2048,16,1024,a100-sxm-80gb,8,64,2,1,4,1,2,full,";
 
+TEST_CASE("a column is blank again when a rule reads an empty text in it") {
+  const auto rules = rules_from("rules:\n  - {rule: r, stated: true, read: {recompute: \"\"}}\n");
+  CHECK(read_row(row_of(Header, Cells), rules).row.blank("recompute"));
+}
+
 TEST_CASE("a condition holds of what it says") {
   struct Row {
     const char* when;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sim/config/document.hpp"
+#include "sim/config/scenario.hpp"
 #include "sim/score/row_scenario.hpp"
 #include "tests/score/table.hpp"
 #include "tools/score_row.hpp"
@@ -73,6 +74,66 @@ TEST_CASE("rows of the programs that are known become scenarios with what those 
   }
 }
 
+TEST_CASE("rows of models with experts become scenarios with what their recipes do") {
+  struct Row {
+    const char* cells;
+    std::vector<std::string> lines, without;
+  };
+  const std::string header =
+      "id,source,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,moe_ffn,gpu,n_gpus,gpus_per_"
+      "node,"
+      "precision,gbs,mbs,tp,pp,vpp,cp,ep,dp,iter_time_s,note";
+  const std::vector<Rule> rules = shipped_rules();
+  for (const Row& row : std::vector<Row>{
+           {"qwen,NVIDIA Megatron-Bridge performance summary "
+            "26.04.01,Qwen3_30B_a3B,48,2048,32,4,768,151936,4096,128,8,768,GB300,8,4,MXFP8,512,8,1,1,1,1,8,8,"
+            "8,"
+            "\"release 26.04.01; experts force-balanced, dropless\"",
+            {"count: 128", "top-k: 8", "head-size: 128", "ffn: 768", "shared-ffn: 0", "ep: 8",
+             "dispatch: two-hop", "dispatch-precision: bf16", "routing: balanced", "scaling: block",
+             "overlap: none", "fused-loss: true"},
+            {"capacity", "latent", "etp", "multi-token"}},
+           {"deepseek,NVIDIA Megatron-Bridge performance summary "
+            "25.11,DeepSeekV3,61,7168,128,MLA,18432,129280,4096,256,8,2048,GB200,256,4,BF16,4096,1,1,4,4,1,"
+            "64,64,20,"
+            "\"variant: w/o MTP; experts force-balanced\"",
+            {"kv-heads: 128", "query-rank: 1536", "key-value-rank: 512", "plain: 128", "rotary: 64",
+             "value: 128", "dense-layers: 3", "shared-ffn: 2048", "groups: 8", "top-groups: 4",
+             "node-limited: true", "recompute: [latent]",
+             "split: [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1]"},
+            {"head-size", "multi-token", "capacity"}},
+           {"grok,NVIDIA DGX Cloud Benchmarking recipes,Grok-1 "
+            "314B,64,6144,48,8,32768,,8192,8,2,32768,H100-80GB "
+            "SXM,512,8,bf16,1024,1,4,8,8,1,8,16,15,v24.11.1",
+            {"vocabulary: 128512", "ep: 8", "etp: 4", "capacity: 1", "pad: true", "dispatch: all-to-all"},
+            {"two-hop"}}}) {
+    const RowScenario scenario = scenario_of(test::row_of(header, row.cells), rules);
+    CAPTURE(scenario.text);
+    CAPTURE(scenario.refusal);
+    CHECK(scenario.refusal.empty());
+    for (const std::string& line : row.lines) {
+      CAPTURE(line);
+      CHECK(scenario.text.find(line) != std::string::npos);
+    }
+    for (const std::string& word : row.without) {
+      CAPTURE(word);
+      CHECK(scenario.text.find(word) == std::string::npos);
+    }
+    CHECK_NOTHROW(static_cast<void>(parse_scenario(scenario.text, "row")));
+  }
+}
+
+TEST_CASE("without experts in numbers nothing is said of them") {
+  const std::vector<Rule> rules = shipped_rules();
+  const RowScenario dense = scenario_of(
+      test::row_of("id,model,layers,hidden,heads,seq,gpu,n_gpus,gbs,mbs,tp,pp,cp,ep,experts,topk,iter_time_s",
+                   "a,Llama3-8B,32,4096,32,8192,H100,8,8,1,1,1,1,4,0,2,1"),
+      rules);
+  CAPTURE(dense.text);
+  CHECK(dense.refusal.empty());
+  for (const char* key : {"experts:", "moe:", "ep:"}) CHECK(dense.text.find(key) == std::string::npos);
+}
+
 TEST_CASE("a row is predicted beside its measurement; what cannot be predicted says why") {
   const std::vector<Rule> rules = shipped_rules();
   const std::string begin = ",torchtitan,Llama3-8B,2,4096,32,8,14336,128256,8192,";
@@ -82,8 +143,7 @@ TEST_CASE("a row is predicted beside its measurement; what cannot be predicted s
   };
   for (const Row& row :
        {Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", ""},
-        Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,8",
-            "mixture of experts is not modelled yet"},
+        Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,8", "model.experts"},
         Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,,,",
             "no measured step time, nor a rate"},
         Row{"a" + begin + "A100+H100,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,",
@@ -132,14 +192,17 @@ TEST_CASE("work is shared out to processes: each item once, a lost one is told, 
   }
 }
 
-TEST_CASE("most dense rows of the shared tables become scenarios") {
+TEST_CASE("most rows of the shared tables become scenarios, dense ones and those with experts") {
   const std::filesystem::path data = std::filesystem::path(Root) / ".." / "shared" / "data";
   if (!std::filesystem::is_directory(data)) {
     MESSAGE("skipped: there is no folder ../shared/data beside the repository");
     return;
   }
   const std::vector<Rule> rules = shipped_rules();
-  std::size_t dense = 0, scenarios = 0;
+  struct Count {
+    std::size_t rows = 0, scenarios = 0;
+  };
+  Count dense, experts;
   for (const char* file :
        {"published/training_megatron_papers.csv", "published/nvidia_nemo_megatron_bridge.csv",
         "published/dgxc_weak_scaling.csv", "published/mlperf_llm.csv", "published/torchtitan_fsdp.csv",
@@ -148,16 +211,19 @@ TEST_CASE("most dense rows of the shared tables become scenarios") {
         "measured/sailor-gh200.csv"}) {
     const std::string path = (data / file).string();
     for (const TrainingRow& row : read_training_rows(CsvTable::parse(read_text_file(path, 1 << 26), path))) {
-      const std::string experts = row.text("experts");
-      if (!experts.empty() && experts != "0") continue;
-      ++dense;
-      scenarios += scenario_of(row, rules).refusal.empty() ? 1 : 0;
+      Count& count = row.number("experts").value_or(0) > 0 ? experts : dense;
+      ++count.rows;
+      count.scenarios += scenario_of(row, rules).refusal.empty() ? 1 : 0;
     }
   }
-  CAPTURE(dense);
-  CAPTURE(scenarios);
-  CHECK(dense > 700);
-  CHECK(scenarios >= dense * 8 / 10);
+  CAPTURE(dense.rows);
+  CAPTURE(dense.scenarios);
+  CHECK(dense.rows > 700);
+  CHECK(dense.scenarios >= dense.rows * 8 / 10);
+  CAPTURE(experts.rows);
+  CAPTURE(experts.scenarios);
+  CHECK(experts.rows > 140);
+  CHECK(experts.scenarios >= experts.rows * 95 / 100);
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ enum class Travel {
 
 /// Where the experts of a layer are, and how tokens choose among them.
 struct DispatchShape {
-  int ranks = 1, nodes = 1;   // R, N: of the group, N divides R
-  int experts = 1;            // E, divisible by R
-  int top_k = 1;              // k
-  int top_nodes = 0;          // a token's experts are on at most so many nodes; 0: no limit
-  bool round_robin = false;   // token i chooses k neighbouring ranks, in turn; else k experts at random
+  int ranks = 1, nodes = 1;  // R, N: of the group, N divides R
+  int experts = 1;           // E, divisible by R
+  int top_k = 1;             // k
+  int top_nodes = 0;         // a token's experts are on at most so many nodes; 0: no limit
+  bool round_robin = false;  // token i chooses k neighbouring ranks, in turn; else k experts at random
 
   friend bool operator==(const DispatchShape&, const DispatchShape&) = default;
 };
@@ -72,7 +72,7 @@ struct DispatchFigures {
   Seconds copy;    // for each copy, in a lane
   std::optional<BytesPerSecond> lane;    // bytes of copies through one lane
   std::optional<BytesPerSecond> inside;  // bytes between ranks of a node, of one rank and direction
-  std::vector<NodeRate> between;         // bytes between nodes, of one rank and direction; by nodes, ascending
+  std::vector<NodeRate> between;  // bytes between nodes, of one rank and direction; by nodes, ascending
 };
 
 /// What the busiest rank has to do in one call.

@@ -37,9 +37,14 @@ void insert_if_different(std::vector<HopCost>& ascending, const HopCost& cost) {
 // All that a plan moves, at the same time: pieces that follow close upon each other load all hops of a chain.
 void put_side_by_side(CollectivePlan& plan, std::size_t members) {
   std::vector<Flow> flows;
-  for_each_move(plan, members, [&](std::size_t from, std::size_t to, Bytes bytes) {
-    flows.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), bytes / plan.bytes});
-  });
+  if (plan.tracks) {  // shares of S, whatever that is
+    for (const Track& track : *plan.tracks)
+      for (const Round& round : track) flows.insert(flows.end(), round.flows.begin(), round.flows.end());
+  } else {
+    for_each_move(plan, members, [&](std::size_t from, std::size_t to, Bytes bytes) {
+      flows.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), bytes / plan.bytes});
+    });
+  }
   plan.lanes.clear();
   plan.tracks.reset();
   plan.flows = std::make_shared<const std::vector<Flow>>(std::move(flows));
@@ -49,12 +54,22 @@ std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
   return pattern == Burst::Pattern::AllPairs ? members : 1;
 }
 
+double imbalance_of(const ExchangeView& exchange) {
+  const double sent = exchange.sent();
+  return sent > 0 ? exchange.most_received() * static_cast<double>(exchange.members) / sent : 1;
+}
+
+bool moves_nothing(const std::vector<Track>& tracks) {
+  return std::ranges::all_of(tracks, [](const Track& track) { return track.empty(); });
+}
+
 }  // namespace
 
-CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail,
-                                   Network& network, BundleBook* folded)
+CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& cluster, const Cast& cast,
+                                   Detail detail, Network& network, BundleBook* folded)
     : schedule_(schedule),
       cluster_(cluster),
+      cast_(cast),
       detail_(detail),
       network_(network),
       book_(folded),
@@ -95,14 +110,14 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
   if (entry) return *entry;
   entry = std::make_unique<Group>();
   const GroupFamily& family = schedule_.families[family_id.value()];
-  const auto role_of_first = [&](GroupId group) {
-    return schedule_.role_of[family.members(group).front().value()];
+  const auto seat_of_first = [&](GroupId group) {
+    return cast_.seat_of[family.members(group).front().value()];
   };
   if (book_ == nullptr) {
     entry->siblings = {id};
   } else {
     for (std::size_t g = 0; g < family.group_count(); ++g)
-      if (role_of_first(GroupId(g)) == role_of_first(id)) entry->siblings.emplace_back(g);
+      if (seat_of_first(GroupId(g)) == seat_of_first(id)) entry->siblings.emplace_back(g);
   }
   entry->id = id;
   entry->members.assign(family.members(id).begin(), family.members(id).end());
@@ -118,8 +133,9 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
-  const auto [known, added] = group.parts.try_emplace(
-      {collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks});
+  const auto [known, added] =
+      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks,
+                               collective.exchange, collective.back, collective.library});
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
@@ -171,7 +187,9 @@ void CollectivePlayer::lay_out(Part& part) {
   part.plan = plan_of(collective, part.method.algorithm, collective.bytes, group, group.id);
   part.bytes_sent =
       syncline::bytes_sent(part.plan, group.members.size()) * static_cast<double>(group.siblings.size());
-  if (part.method.figures != nullptr)
+  if (part.plan.tracks && moves_nothing(*part.plan.tracks))
+    add_idle(collective, part);
+  else if (part.method.figures != nullptr)
     add_figures(collective, part);
   else if (part.plan.tracks)
     add_rounds(collective, part);
@@ -186,8 +204,23 @@ void CollectivePlayer::lay_out(Part& part) {
 CollectivePlan CollectivePlayer::plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                          const Group& group, GroupId sibling) const {
   const std::span<const RankId> members = members_of(collective, sibling);
+  if (collective.exchange) {
+    const Layout layout =
+        sibling == group.id ? group.shape.layout : layout_of(accelerators_of(members), paths_.topology());
+    return plan_exchange(algorithm, bytes, exchange_of(collective, sibling), collective.back, layout);
+  }
   if (sibling == group.id) return plan_collective(collective.kind, algorithm, bytes, group.shape);
   return plan_collective(collective.kind, algorithm, bytes, shape_of_group(members));
+}
+
+ExchangeView CollectivePlayer::exchange_of(const Collective& collective, GroupId group) const {
+  return view_of(schedule_.exchanges[collective.exchange->value()], group);
+}
+
+void CollectivePlayer::add_idle(const Collective& collective, Part& part) {
+  part.idle = true;
+  add_choice(collective, part, Bytes(0));
+  part.plan = {};
 }
 
 // --- how a collective is carried out ---
@@ -195,14 +228,14 @@ CollectivePlan CollectivePlayer::plan_of(const Collective& collective, Algorithm
 CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collective, Group& group) {
   const Algorithm asked = collective.algorithm;
   if (asked != Algorithm::Auto)
-    if (const std::optional<std::string> why = refusal_of(collective.kind, asked, group.shape.layout))
+    if (const std::optional<std::string> why = refusal(collective, asked, group))
       throw std::invalid_argument(*why);
-  if (goes_in_rounds(collective.kind, asked) && !group.alike)
+  if (goes_by_layout(collective, asked, group) && !group.alike)
     throw std::invalid_argument(
         fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
                     "cluster, and {} goes by that",
                     name_of(asked)));
-  if (const CollectiveFigures* figures = paths_.topology().collectives()) {
+  if (const CollectiveFigures* figures = figures_of(collective)) {
     const Method method = by_figures(collective, group, *figures);
     if (method.figures != nullptr) return method;
   }
@@ -212,6 +245,25 @@ CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collectiv
                     "\"collectives\"",
                     name_of(collective.kind)));
   return {asked == Algorithm::Auto ? by_links(collective, group) : asked, nullptr};
+}
+
+// Whose figures it has; null: it goes by the links.
+const CollectiveFigures* CollectivePlayer::figures_of(const Collective&) const {
+  return paths_.topology().collectives();
+}
+
+std::optional<std::string> CollectivePlayer::refusal(const Collective& collective, Algorithm algorithm,
+                                                     const Group& group) const {
+  return collective.exchange
+             ? exchange_refusal_of(algorithm, exchange_of(collective, group.id), group.shape.layout)
+             : refusal_of(collective.kind, algorithm, group.shape.layout);
+}
+
+// Its rounds are others where a group lies otherwise on the cluster.
+bool CollectivePlayer::goes_by_layout(const Collective& collective, Algorithm algorithm,
+                                      const Group& group) const {
+  return collective.exchange ? syncline::goes_by_layout(algorithm, exchange_of(collective, group.id))
+                             : goes_in_rounds(collective.kind, algorithm);
 }
 
 // The algorithm and protocol predicted to end first; without figures when there are none for the kind.
@@ -239,6 +291,7 @@ CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collecti
 // Of those that take equally long, but for rounding, the first of algorithms_of(). What takes a rehearsal to
 // tell comes last.
 Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
+  if (collective.exchange) return exchange_by_links(collective, group);
   const std::span<const Algorithm> all = algorithms_of(collective.kind);
   if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift)
     return all.front();
@@ -256,6 +309,20 @@ Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group)
     for (const auto& [one, time] : times)
       if (one == algorithm && time <= least * (1 + Rounding)) return algorithm;
   SYNCLINE_CHECK(false, "no algorithm carries out a collective");
+}
+
+// There may be one for every layer and microbatch: none is rehearsed.
+Algorithm CollectivePlayer::exchange_by_links(const Collective& collective, Group& group) {
+  Algorithm best = Algorithm::Direct;
+  Seconds least = cost_of(collective, best, group).time(collective.bytes);
+  for (const Algorithm algorithm : {Algorithm::Pairwise, Algorithm::TwoHop}) {
+    if (!may_choose(collective, algorithm, group)) continue;
+    const Seconds time = cost_of(collective, algorithm, group).time(collective.bytes);
+    if (time >= least * (1 - Rounding)) continue;
+    best = algorithm;
+    least = time;
+  }
+  return best;
 }
 
 Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
@@ -281,7 +348,7 @@ Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm
     Seconds ended{std::numeric_limits<double>::infinity()};
   } stage;
   PlainNetwork network(link_capacities(paths_.topology()));
-  CollectivePlayer player(schedule_, cluster_, detail_, network, nullptr);
+  CollectivePlayer player(schedule_, cluster_, cast_, detail_, network, nullptr);
   stage.player = &player;
   stage.network = &network;
   Collective chosen = collective;
@@ -294,12 +361,16 @@ Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm
 bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm,
                                   const Group& group) const {
   const Layout& layout = group.shape.layout;
-  if (algorithm == Algorithm::InNetwork || refusal_of(collective.kind, algorithm, layout)) return false;
+  if (algorithm == Algorithm::InNetwork || refusal(collective, algorithm, group)) return false;
   const bool rooted =
       collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce;
   if (book_ != nullptr && ((rooted && algorithm == Algorithm::Ring) ||
-                           (goes_in_rounds(collective.kind, algorithm) && !group.alike)))
+                           (goes_by_layout(collective, algorithm, group) && !group.alike)))
     return false;  // cannot be folded
+  if (collective.exchange && exchange_of(collective, group.id).node_members > 0) {
+    const ExchangeView exchange = exchange_of(collective, group.id);
+    return algorithm != Algorithm::TwoHop || (exchange.nodes() > 1 && exchange.node_members > 1);
+  }
   if (algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop)
     return layout.nodes.size() > 1 && layout.nodes.front().size() > 1;
   // Elsewhere all ways of a member begin on the same link, so that it has no more bandwidth by going direct.
@@ -309,9 +380,9 @@ bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algori
 }
 
 const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorithm algorithm, Group& group) {
-  const auto [entry, added] = group.costs.try_emplace({collective.kind, algorithm});
+  const auto [entry, added] = group.costs.try_emplace(plans_of(collective, algorithm));
   if (added) {
-    const CollectivePlan plan = plan_collective(collective.kind, algorithm, Bytes(1), group.shape);
+    const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
     entry->second = link_cost(collective.kind, plan, group.shape, accelerators_of(group.members),
                               paths_.topology(), sum_);
   }
@@ -322,7 +393,7 @@ const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorith
 
 const CollectivePlayer::OwnLoad& CollectivePlayer::own_load(const Collective& collective, Algorithm algorithm,
                                                             Group& group) {
-  const auto [entry, added] = group.loads.try_emplace({collective.kind, algorithm});
+  const auto [entry, added] = group.loads.try_emplace(plans_of(collective, algorithm));
   OwnLoad& own = entry->second;
   if (!added) return own;
   const Topology& topology = paths_.topology();
@@ -359,7 +430,7 @@ void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
 const CollectivePlayer::Sum<double>& CollectivePlayer::between_nodes_of_byte(const Collective& collective,
                                                                              const Part& part) {
   Group& group = *part.group;
-  const auto [entry, added] = group.between.try_emplace({collective.kind, part.method.algorithm});
+  const auto [entry, added] = group.between.try_emplace(plans_of(collective, part.method.algorithm));
   if (!added) return entry->second;
   for (const GroupId sibling : group.siblings) {
     const CollectivePlan plan = plan_of(collective, part.method.algorithm, Bytes(1), group, sibling);
@@ -373,7 +444,7 @@ const CollectivePlayer::Sum<double>& CollectivePlayer::between_nodes_of_byte(con
 const Bundle& CollectivePlayer::wire_bundle(const Collective& collective, const Part& part) {
   Group& group = *part.group;
   const auto [entry, added] =
-      group.bundles.try_emplace({{collective.kind, part.method.algorithm}, part.method.figures});
+      group.bundles.try_emplace({plans_of(collective, part.method.algorithm), part.method.figures});
   Bundle& bundle = entry->second;
   if (!added) return bundle;
   const Topology& topology = paths_.topology();
@@ -395,7 +466,7 @@ const Bundle& CollectivePlayer::wire_bundle(const Collective& collective, const 
 // --- rounds ---
 
 CollectivePlayer::Rounds& CollectivePlayer::rounds_of_group(const Collective& collective, const Part& part) {
-  const auto [entry, added] = part.group->rounds.try_emplace({collective.kind, part.method.algorithm});
+  const auto [entry, added] = part.group->rounds.try_emplace(plans_of(collective, part.method.algorithm));
   Rounds& rounds = entry->second;
   if (!added) return rounds;
   rounds = look_up_rounds(collective, part);
@@ -407,16 +478,20 @@ CollectivePlayer::Rounds& CollectivePlayer::rounds_of_group(const Collective& co
 
 // Of each round all flows together, of all siblings.
 CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& collective, const Part& part) {
-  Rounds rounds{part.plan.tracks, {}};
-  if (detail_ == Detail::Full) return rounds;
+  const std::vector<Track>& tracks = *part.plan.tracks;
+  Rounds rounds{tracks.size(), {}, {}};
+  if (detail_ == Detail::Full) {
+    rounds.flows = part.plan.tracks;
+    return rounds;
+  }
   std::vector<CollectivePlan> plans;
   for (const GroupId sibling : part.group->siblings)
     plans.push_back(plan_of(collective, part.method.algorithm, Bytes(1), *part.group, sibling));
-  for (std::size_t t = 0; t < rounds.tracks->size(); ++t) {
-    for (std::size_t r = 0; r < (*rounds.tracks)[t].size(); ++r) {
-      if (r == 0) rounds.paths.emplace_back();
+  for (std::size_t t = 0; t < tracks.size(); ++t) {
+    rounds.paths.emplace_back();
+    for (std::size_t r = 0; r < tracks[t].size(); ++r) {
       RoundPath& path = rounds.paths.back().emplace_back();
-      for (const Flow& flow : (*rounds.tracks)[t][r].flows)
+      for (const Flow& flow : tracks[t][r].flows)
         path.largest_flow = std::max(path.largest_flow, flow.share);
       std::vector<HopCost> lone;
       for (std::size_t s = 0; s < plans.size(); ++s) {
@@ -430,7 +505,7 @@ CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& coll
         }
       }
       path.bundle.uses = sum_.take();
-      path.repeat = (*rounds.tracks)[t][r].repeat;
+      path.repeat = tracks[t][r].repeat;
       path.costs = round_costs(path, waits_.take(), std::move(lone));
     }
   }
@@ -468,7 +543,7 @@ void CollectivePlayer::add_rounds(const Collective& collective, Part& part) {
   const Sum<double>& between = between_nodes_of_byte(collective, part);
   part.bytes_between_nodes = collective.bytes * between.total;
   add_choice(collective, part, collective.bytes * between.most);
-  part.choice->channels = static_cast<int>(part.rounds->tracks->size());
+  part.choice->channels = static_cast<int>(part.rounds->tracks);
   part.plan = {};
 }
 
@@ -609,7 +684,8 @@ FanOut CollectivePlayer::merged_fan_out(const Collective& collective, const Grou
 void CollectivePlayer::add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most) {
   const std::size_t members = part.group->members.size();
   CollectiveChoice& choice = choices_[{collective.family, collective.kind, collective.bytes.si(),
-                                       part.method.algorithm, part.method.figures, members}];
+                                       part.method.algorithm, part.method.figures, members,
+                                       collective.exchange.has_value()}];
   choice.kind = collective.kind;
   choice.family = schedule_.families[collective.family.value()].name();
   choice.bytes = collective.bytes;
@@ -619,6 +695,11 @@ void CollectivePlayer::add_choice(const Collective& collective, Part& part, Byte
   choice.channels = std::max({choice.channels, 1, static_cast<int>(part.plan.lanes.size())});
   choice.nodes_spanned = std::max(choice.nodes_spanned, part.group->places.nodes);
   choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes_at_most);
+  if (collective.exchange) {
+    choice.by_counts = true;
+    for (const GroupId sibling : part.group->siblings)
+      choice.imbalance = std::max(choice.imbalance, imbalance_of(exchange_of(collective, sibling)));
+  }
   part.choice = &choice;
 }
 
@@ -650,7 +731,10 @@ void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint
   live.phase = 0;
   live.owner = owner;
   live.uneven = uneven;
-  if (part.rounds != nullptr) {
+  if (part.idle) {
+    live.outstanding = 1;
+    network_.delay(Seconds(0), Event{EventKind::CollectiveStep, slot, 0}.token());
+  } else if (part.rounds != nullptr) {
     play_rounds(slot);
   } else if (part.bundle != nullptr) {
     live.outstanding = 1;
@@ -732,7 +816,7 @@ void CollectivePlayer::transfer_between(const Part& part, std::uint32_t from, st
 void CollectivePlayer::play_rounds(std::uint32_t slot) {
   Live& live = live_[slot];
   const Part& part = *live.part;
-  const std::size_t tracks = part.rounds->tracks->size(), chunks = static_cast<std::size_t>(part.chunks);
+  const std::size_t tracks = part.rounds->tracks, chunks = static_cast<std::size_t>(part.chunks);
   live.pieces.assign(tracks, std::vector<Piece>(chunks));
   live.outstanding = tracks * chunks;
   for (std::size_t track = 0; track < tracks; ++track) try_round(slot, track, 0);
@@ -742,7 +826,7 @@ void CollectivePlayer::play_rounds(std::uint32_t slot) {
 void CollectivePlayer::try_round(std::uint32_t slot, std::size_t track, std::size_t piece) {
   std::vector<Piece>& pieces = live_[slot].pieces[track];
   if (piece >= pieces.size() || pieces[piece].busy) return;
-  if (pieces[piece].round == (*live_[slot].part->rounds->tracks)[track].size()) return;
+  if (pieces[piece].round == live_[slot].part->rounds->rounds_of(track)) return;
   if (piece > 0 && pieces[piece - 1].round <= pieces[piece].round) return;
   pieces[piece].busy = true;
   pieces[piece].repeated = 0;
@@ -753,15 +837,15 @@ void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::s
   Live& live = live_[slot];
   const Part& part = *live.part;
   Piece& at = live.pieces[track][piece];
-  const Round& round = (*part.rounds->tracks)[track][at.round];
   const Bytes bytes = part.progress / static_cast<double>(part.chunks);
   const std::uint32_t step = step_of(track, piece);
   if (detail_ == Detail::Aggregate) {
     const RoundPath& path = part.rounds->paths[track][at.round];
     at.outstanding = 1;
-    at.repeated = round.repeat;
+    at.repeated = path.repeat;
     return move(path.bundle, bytes * path.largest_flow, path.latency(bytes), slot, step);
   }
+  const Round& round = (*part.rounds->flows)[track][at.round];
   ++at.repeated;
   at.outstanding = round.flows.size();
   for (const Flow& flow : round.flows) {
@@ -777,11 +861,10 @@ void CollectivePlayer::on_round_step(std::uint32_t slot, std::size_t track, std:
   Live& live = live_[slot];
   Piece& at = live.pieces[track][piece];
   if (--at.outstanding > 0) return;
-  if (at.repeated < (*live.part->rounds->tracks)[track][at.round].repeat)
-    return play_repeat(slot, track, piece);
+  if (at.repeated < live.part->rounds->repeat(track, at.round)) return play_repeat(slot, track, piece);
   at.busy = false;
   ++at.round;
-  if (at.round == (*live.part->rounds->tracks)[track].size()) --live.outstanding;
+  if (at.round == live.part->rounds->rounds_of(track)) --live.outstanding;
   try_round(slot, track, piece);
   try_round(slot, track, piece + 1);
 }

@@ -9,8 +9,11 @@
 // is alone: a latency, and its bytes no faster than its protocol's pace. What others contend with is what it
 // puts on the links.
 //
+// An all-to-all with an exchange goes in the rounds of exchange_rounds.hpp; direct, and with figures, it takes by these
+// what its own bytes on the fullest link do.
+//
 // In a folded run the collective of one group stands for those of all its siblings: the groups of its family
-// that hold the same roles. They run at the same time, so they are one action over the links of all.
+// that hold ranks that are alike. They run at the same time, so they are one action over the links of all.
 #pragma once
 
 #include <array>
@@ -26,15 +29,17 @@
 #include "backends/replay/bundle_book.hpp"
 #include "backends/replay/paths.hpp"
 #include "sim/collective/cost.hpp"
+#include "sim/collective/exchange_rounds.hpp"
 #include "sim/collective/link_cost.hpp"
+#include "sim/schedule/fold.hpp"
 
 namespace syncline {
 
 class CollectivePlayer {
  public:
   /// @param folded  where bundles are entered when one group stands for its siblings; else null
-  CollectivePlayer(const Schedule& schedule, const Cluster& cluster, Detail detail, Network& network,
-                   BundleBook* folded);
+  CollectivePlayer(const Schedule& schedule, const Cluster& cluster, const Cast& cast, Detail detail,
+                   Network& network, BundleBook* folded);
 
   /// Looks up all that start() will need; of every collective of a folded run, before the book is closed.
   /// @throws std::invalid_argument  an algorithm that cannot carry out the kind in this group; in a folded run, a
@@ -99,8 +104,16 @@ class CollectivePlayer {
     [[nodiscard]] Seconds latency(Bytes bytes) const;
   };
   struct Rounds {
-    std::shared_ptr<const std::vector<Track>> tracks;
-    std::vector<std::vector<RoundPath>> paths;  // [track][round]; in aggregate detail
+    std::size_t tracks = 0;
+    std::shared_ptr<const std::vector<Track>> flows;  // in full detail
+    std::vector<std::vector<RoundPath>> paths;        // [track][round]; in aggregate detail
+
+    [[nodiscard]] std::size_t rounds_of(std::size_t track) const {
+      return flows ? (*flows)[track].size() : paths[track].size();
+    }
+    [[nodiscard]] int repeat(std::size_t track, std::size_t round) const {
+      return flows ? (*flows)[track][round].repeat : paths[track][round].repeat;
+    }
   };
   struct Lanes {
     LanePaths paths;  // the group's own hops, and the bundle and costs of all siblings
@@ -113,6 +126,9 @@ class CollectivePlayer {
     Algorithm algorithm;  // as asked for
     double bytes;
     int chunks;
+    std::optional<ExchangeId> exchange;
+    bool back;
+    std::optional<LibraryId> library;
     auto operator<=>(const PartKey&) const = default;
   };
   /// How a collective is carried out.
@@ -120,7 +136,14 @@ class CollectivePlayer {
     Algorithm algorithm = Algorithm::Ring;
     const ProtocolFigures* figures = nullptr;  // null: it costs what its links cost
   };
-  using Plans = std::pair<CollectiveKind, Algorithm>;
+  /// What plans, but for the size, depend on.
+  struct Plans {
+    CollectiveKind kind;
+    Algorithm algorithm;
+    std::optional<ExchangeId> exchange;
+    bool back = false;
+    auto operator<=>(const Plans&) const = default;
+  };
   struct OwnLoad {
     std::vector<LinkUse> uses;
     Load load;  // of these
@@ -140,6 +163,7 @@ class CollectivePlayer {
     Seconds latency;                        // and what comes before; with figures: of all its steps together
     Seconds bytes_time;                     // with figures: no less after the latency; else 0
     Stretch wire;                           // with figures: of what it moves
+    bool idle = false;                      // nobody has anything for another
     Bytes bytes_sent, bytes_between_nodes;  // by all siblings
     CollectiveChoice* choice = nullptr;
   };
@@ -175,6 +199,7 @@ class CollectivePlayer {
     Algorithm algorithm;
     const ProtocolFigures* figures;
     std::size_t members;
+    bool by_counts;
     auto operator<=>(const ChoiceKey&) const = default;
   };
 
@@ -184,7 +209,14 @@ class CollectivePlayer {
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
   [[nodiscard]] Method by_figures(const Collective& collective, Group& group,
                                   const CollectiveFigures& figures);
+  [[nodiscard]] const CollectiveFigures* figures_of(const Collective& collective) const;
   [[nodiscard]] Algorithm by_links(const Collective& collective, Group& group);
+  [[nodiscard]] Algorithm exchange_by_links(const Collective& collective, Group& group);
+  [[nodiscard]] std::optional<std::string> refusal(const Collective& collective, Algorithm algorithm,
+                                                   const Group& group) const;
+  [[nodiscard]] bool goes_by_layout(const Collective& collective, Algorithm algorithm,
+                                    const Group& group) const;
+  [[nodiscard]] ExchangeView exchange_of(const Collective& collective, GroupId group) const;
   [[nodiscard]] Seconds time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
                                       Seconds to_beat);
   [[nodiscard]] Seconds rehearsed_time(const Collective& collective, Algorithm algorithm,
@@ -192,9 +224,13 @@ class CollectivePlayer {
   [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] const OwnLoad& own_load(const Collective& collective, Algorithm algorithm, Group& group);
+  [[nodiscard]] static Plans plans_of(const Collective& collective, Algorithm algorithm) {
+    return {collective.kind, algorithm, collective.exchange, collective.back};
+  }
   [[nodiscard]] CollectivePlan plan_of(const Collective& collective, Algorithm algorithm, Bytes bytes,
                                        const Group& group, GroupId sibling) const;
   void lay_out(Part& part);
+  void add_idle(const Collective& collective, Part& part);
   void add_figures(const Collective& collective, Part& part);
   const Sum<double>& between_nodes_of_byte(const Collective& collective, const Part& part);
   const Bundle& wire_bundle(const Collective& collective, const Part& part);
@@ -232,6 +268,7 @@ class CollectivePlayer {
 
   const Schedule& schedule_;
   const Cluster& cluster_;
+  const Cast& cast_;
   Detail detail_;
   Network& network_;
   BundleBook* book_;

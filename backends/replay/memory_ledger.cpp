@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace syncline {
+namespace {
+
+Bytes bytes_of(const MemoryEffect& effect, double load) {
+  return effect.by_load ? effect.bytes * load : effect.bytes;
+}
+
+}  // namespace
 
 void MemoryLedger::hold(std::uint32_t seat, const std::vector<MemoryEffect>& resident) {
   for (const MemoryEffect& effect : resident) {
@@ -12,23 +19,25 @@ void MemoryLedger::hold(std::uint32_t seat, const std::vector<MemoryEffect>& res
   note_peak(seat, 0, Seconds(0), true);
 }
 
-void MemoryLedger::take(std::uint32_t seat, const std::vector<MemoryEffect>& effects, std::uint32_t op,
-                        Seconds now) {
+void MemoryLedger::take(std::uint32_t seat, const std::vector<MemoryEffect>& effects, double load,
+                        std::uint32_t op, Seconds now) {
   bool grown = false;
   for (const MemoryEffect& effect : effects) {
     if (effect.bytes <= Bytes(0)) continue;
-    held_[seat][static_cast<std::size_t>(effect.category)] += effect.bytes;
-    total_[seat] += effect.bytes;
+    const Bytes bytes = bytes_of(effect, load);
+    held_[seat][static_cast<std::size_t>(effect.category)] += bytes;
+    total_[seat] += bytes;
     grown = true;
   }
   if (grown) note_peak(seat, op, now, false);
 }
 
-void MemoryLedger::give_back(std::uint32_t seat, const std::vector<MemoryEffect>& effects) {
+void MemoryLedger::give_back(std::uint32_t seat, const std::vector<MemoryEffect>& effects, double load) {
   for (const MemoryEffect& effect : effects) {
     if (effect.bytes >= Bytes(0)) continue;
-    held_[seat][static_cast<std::size_t>(effect.category)] += effect.bytes;
-    total_[seat] += effect.bytes;
+    const Bytes bytes = bytes_of(effect, load);
+    held_[seat][static_cast<std::size_t>(effect.category)] += bytes;
+    total_[seat] += bytes;
     const auto category = static_cast<std::size_t>(effect.category);
     Bytes& least = report_[seat].least[category];
     least = std::min(least, held_[seat][category]);

@@ -18,9 +18,11 @@ class MemoryLedger {
   /// What the rank of `seat` holds before its first op.
   void hold(std::uint32_t seat, const std::vector<MemoryEffect>& resident);
   /// Positive effects, when the op starts.
-  void take(std::uint32_t seat, const std::vector<MemoryEffect>& effects, std::uint32_t op, Seconds now);
+  /// @param load  factor of the rank on effects by load
+  void take(std::uint32_t seat, const std::vector<MemoryEffect>& effects, double load, std::uint32_t op,
+            Seconds now);
   /// Negative effects, when the op ends.
-  void give_back(std::uint32_t seat, const std::vector<MemoryEffect>& effects);
+  void give_back(std::uint32_t seat, const std::vector<MemoryEffect>& effects, double load);
 
   [[nodiscard]] std::vector<RankMemory> report() && { return std::move(report_); }
 

@@ -7,9 +7,11 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/replay/changes.hpp"
 #include "backends/replay/collective_player.hpp"
+#include "backends/replay/load_factors.hpp"
 #include "backends/replay/memory_ledger.hpp"
 #include "backends/replay/noise.hpp"
 #include "backends/replay/program.hpp"
@@ -56,7 +58,8 @@ class Replay : public NetworkListener {
   struct Seat {
     RankId rank;
     const Program* program = nullptr;
-    double speed = 1;  // factor on compute time
+    double speed = 1;         // factor on compute time
+    double compute_rate = 1;  // beside what communicates now
     std::size_t first_span = 0;
     std::size_t first_segment = 0;
     std::uint32_t first_op = 0;         // of its role in Timeline::ops
@@ -120,6 +123,7 @@ class Replay : public NetworkListener {
     network_.delay(delay, Event{EventKind::OpEnd, seat, index | generation << StreamBits}.token());
   }
 
+  void check_units();
   void take_seats();
   void lay_out_timeline();
   void gather_groups();
@@ -137,9 +141,9 @@ class Replay : public NetworkListener {
   void begin(std::uint32_t, std::uint32_t, const HostWork&) {}
   void begin(std::uint32_t, std::uint32_t, const HostWait&) {}
 
-  double compute_rate(std::uint32_t seat) const {
-    return seats_[seat].resident > 0 ? cluster_.device.compute_rate_while_communicating : 1.0;
-  }
+  double compute_rate(std::uint32_t seat);
+  double rate_beside(const Op& op) const;
+  double pace_of(std::uint32_t seat, std::uint32_t op) const;
   Seconds host_comes(std::uint32_t seat, const ProgramOp& op) {
     return segment_start(seat, op.segment) + op.arrival;
   }
@@ -171,6 +175,8 @@ class Replay : public NetworkListener {
   CollectivePlayer collectives_;
   SendPlayer sends_;
   MemoryLedger memory_;
+  LoadFactors loads_;
+  bool takes_units_ = false;  // some collective says how many units of the device it takes
   std::size_t stream_count_;
   std::vector<Seat> seats_;
   std::vector<Stream> streams_;  // [seat][stream]
@@ -197,18 +203,34 @@ Replay::Replay(const Schedule& schedule, const Cluster& cluster, const Cast& cas
       network_(network),
       compiled_(compile(schedule, cluster_.device)),
       book_(cluster_.topology),
-      collectives_(schedule, cluster_, detail, network, cast.folded() ? &book_ : nullptr),
+      collectives_(schedule, cluster_, cast, detail, network, cast.folded() ? &book_ : nullptr),
       sends_(schedule, cluster_, cast, network, cast.folded() ? &book_ : nullptr),
       memory_(cast.seats(), cluster_.device.memory),
+      loads_(schedule, cast),
       stream_count_(schedule.streams.size()),
       seats_(cast.seats()),
       streams_(cast.seats() * schedule.streams.size()) {
   SYNCLINE_CHECK(stream_count_ < (1U << StreamBits), "too many streams");
   SYNCLINE_CHECK(cast.seats() <= Event::LargestA, "too many ranks");
+  check_units();
   take_seats();
   if (keeps_timeline_) lay_out_timeline();
   gather_groups();
   if (cast.folded()) prepare_folded();
+}
+
+void Replay::check_units() {
+  const int units = cluster_.device.gemm.units;
+  for (const Role& role : schedule_.roles) {
+    for (const Op& op : role.program) {
+      const auto* collective = std::get_if<Collective>(&op.body);
+      if (collective == nullptr || collective->units == 0 || units == 1) continue;
+      takes_units_ = true;
+      if (collective->units >= units)
+        throw std::invalid_argument(fmt::format("{} takes {} units of the device, which has {}; some must be left for compute",
+                                                name_of(collective->kind), collective->units, units));
+    }
+  }
 }
 
 void Replay::take_seats() {
@@ -427,7 +449,7 @@ void Replay::try_start(std::uint32_t seat, std::uint32_t index) {
   state.running = true;
   Span& started = span(seat, op_index);
   started.start = started.transfer = network_.now();
-  memory_.take(seat, op.memory, seats_[seat].first_op + op_index, network_.now());
+  memory_.take(seat, op.memory, loads_.of(op, seat), seats_[seat].first_op + op_index, network_.now());
   std::visit([&](const auto& body) { begin(seat, index, body); }, op.body);
 }
 
@@ -437,7 +459,7 @@ void Replay::end_op(std::uint32_t seat, std::uint32_t index) {
   const Op& op = program(seat).role->program[op_index];
   span(seat, op_index).end = network_.now();
   ended(seat, op_index) = 1;
-  memory_.give_back(seat, op.memory);
+  memory_.give_back(seat, op.memory, loads_.of(op, seat));
   state.running = false;
   ++state.generation;
   ++state.next;
@@ -455,11 +477,17 @@ void Replay::begin(std::uint32_t seat, std::uint32_t index, const Compute&) {
   Stream& state = stream(seat, index);
   const std::uint32_t number = running_op(seat, index);
   const ProgramOp& op = program(seat).ops[number];
-  const double pace = seats_[seat].speed * unevenness(cluster_.noise.compute, NoiseOf::Compute, seat, number);
+  const double pace = pace_of(seat, number);
   state.work_left = (cost_of(op).device * pace).si();
   state.host_bound = host_comes(seat, op) + cost_of(op).host_bound(pace);
   state.updated = network_.now().si();
   plan_compute_end(seat, index);
+}
+
+// Factor on the time of a compute op.
+double Replay::pace_of(std::uint32_t seat, std::uint32_t op) const {
+  return seats_[seat].speed * loads_.of(program(seat).role->program[op], seat) *
+         unevenness(cluster_.noise.compute, NoiseOf::Compute, seat, op);
 }
 
 double Replay::unevenness(double variation, NoiseOf what, std::uint32_t seat, std::uint32_t op) const {
@@ -513,7 +541,7 @@ void Replay::on_change(const Change& change) {
 // What is left of compute under way takes longer too.
 void Replay::slow_down(std::uint32_t seat, double factor) {
   seats_[seat].speed *= factor;
-  change_compute(seat, compute_rate(seat), factor);
+  change_compute(seat, seats_[seat].compute_rate, factor);
 }
 
 // Kernels to come take `longer` times as long once the host has issued them, and what is left of the others from now on.
@@ -521,7 +549,7 @@ void Replay::slow_down(std::uint32_t seat, double factor) {
 // and those after it.
 void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number, double longer) {
   const ProgramOp& op = program(seat).ops[number];
-  const double pace = seats_[seat].speed * unevenness(cluster_.noise.compute, NoiseOf::Compute, seat, number);
+  const double pace = pace_of(seat, number);
   const Seconds now = network_.now();
   Seconds issued = host_comes(seat, op);
   compute.host_bound = Seconds(0);
@@ -538,14 +566,35 @@ void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
   const Stream& state = stream(seat, index);
   at_op_end(seat, index,
-            std::max(Seconds(state.work_left / compute_rate(seat)), state.host_bound - network_.now()));
+            std::max(Seconds(state.work_left / seats_[seat].compute_rate), state.host_bound - network_.now()));
 }
 
 // One more, or one less, communication kernel on the device: compute under way goes on at another rate.
 void Replay::change_resident(std::uint32_t seat, int by) {
-  const double before = compute_rate(seat);
-  seats_[seat].resident = static_cast<std::uint32_t>(static_cast<int>(seats_[seat].resident) + by);
-  if (compute_rate(seat) != before) change_compute(seat, before, 1);
+  Seat& state = seats_[seat];
+  state.resident = static_cast<std::uint32_t>(static_cast<int>(state.resident) + by);
+  const double before = std::exchange(state.compute_rate, compute_rate(seat));
+  if (state.compute_rate != before) change_compute(seat, before, 1);
+}
+
+// The least that a communication kernel on the device leaves.
+double Replay::compute_rate(std::uint32_t seat) {
+  if (seats_[seat].resident == 0) return 1;
+  if (!takes_units_) return cluster_.device.compute_rate_while_communicating;
+  double rate = 1;
+  for (std::uint32_t index = 0; index < stream_count_; ++index)
+    if (stream(seat, index).running)
+      rate = std::min(rate, rate_beside(program(seat).role->program[running_op(seat, index)]));
+  return rate;
+}
+
+double Replay::rate_beside(const Op& op) const {
+  if (!op.communicates()) return 1;
+  const auto* collective = std::get_if<Collective>(&op.body);
+  const int units = cluster_.device.gemm.units;
+  if (collective == nullptr || collective->units == 0 || units == 1)
+    return cluster_.device.compute_rate_while_communicating;
+  return 1 - static_cast<double>(collective->units) / units;
 }
 
 // Compute under way went at `rate_before` until now; what is left of it takes `longer` times as long.

@@ -20,14 +20,6 @@ bool has_gather(CollectiveKind kind) {
   return kind == AllReduce || kind == AllGather;
 }
 
-/// The same in the opposite direction, last round first: a reduction of what is gathered, a broadcast backwards.
-Track reversed(const Track& track) {
-  Track back(track.rbegin(), track.rend());
-  for (Round& round : back)
-    for (Flow& flow : round.flows) std::swap(flow.from, flow.to);
-  return back;
-}
-
 void append(Track& track, const Track& more) {
   track.insert(track.end(), more.begin(), more.end());
 }
@@ -213,6 +205,13 @@ std::vector<Track> bucket(CollectiveKind kind, const TorusBox& box) {
 }
 
 }  // namespace
+
+Track reversed(const Track& track) {
+  Track back(track.rbegin(), track.rend());
+  for (Round& round : back)
+    for (Flow& flow : round.flows) std::swap(flow.from, flow.to);
+  return back;
+}
 
 std::uint32_t TorusBox::count() const {
   return std::accumulate(extent.begin(), extent.end(), 1U, std::multiplies<>());

@@ -26,6 +26,8 @@ struct Round {
   int repeat = 1;
 };
 using Track = std::vector<Round>;
+/// The same in the opposite direction, last round first: a reduction of what is gathered, a broadcast backwards.
+[[nodiscard]] Track reversed(const Track& track);
 
 /// A torus, or a box of one, that members fill, each place once.
 struct TorusBox {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "sim/core/units.hpp"
 #include "sim/report/summary.hpp"
+#include "sim/schedule/exchange.hpp"
 
 namespace syncline {
 namespace {
@@ -91,6 +93,18 @@ Seconds least_time(const Collective& collective, std::size_t members, BytesPerSe
   return collective.bytes / bandwidth * (1 - 1 / static_cast<double>(members));
 }
 
+// Of the part of S that the member that gets most from others gets (or gives, on the way back), in the group where that is
+// least.
+double least_received(const Exchange& exchange, const GroupFamily& family) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t group = 0; group < (exchange.for_all() ? 1 : family.group_count()); ++group) {
+    const ExchangeView view = view_of(exchange, GroupId(group));
+    const double items = view.items() / static_cast<double>(view.members);  // that S is
+    least = std::min(least, items > 0 ? view.most_received() / items : 0.0);
+  }
+  return least;
+}
+
 // By op of the timeline; empty when the timeline is not of this schedule.
 std::vector<Seconds> least_times(const Timeline& timeline, const Schedule& schedule, const Cluster& cluster) {
   const BytesPerSecond bandwidth = accelerator_bandwidth(cluster.topology);
@@ -98,6 +112,7 @@ std::vector<Seconds> least_times(const Timeline& timeline, const Schedule& sched
   for (const Work& work : schedule.works) of_work.push_back(least_time(work, cluster.device));
   std::vector<std::size_t> members;  // by family
   for (const GroupFamily& family : schedule.families) members.push_back(smallest_group(family));
+  std::map<ExchangeId, double> received;  // share of S
   least.reserve(timeline.ops.size());
   for (const Role& role : schedule.roles) {
     for (const Op& op : role.program) {
@@ -110,7 +125,14 @@ std::vector<Seconds> least_times(const Timeline& timeline, const Schedule& sched
       else if (const auto* receive = std::get_if<Receive>(&op.body);
                receive != nullptr && !receive->eager && bandwidth.si() > 0)
         time = receive->bytes / bandwidth;
-      else if (const auto* collective = std::get_if<Collective>(&op.body))
+      else if (const auto* collective = std::get_if<Collective>(&op.body);
+               collective != nullptr && collective->exchange) {
+        const auto [known, added] = received.try_emplace(*collective->exchange);
+        if (added)
+          known->second = least_received(schedule.exchanges[collective->exchange->value()],
+                                         schedule.families[collective->family.value()]);
+        if (bandwidth.si() > 0) time = collective->bytes / bandwidth * known->second;
+      } else if (collective != nullptr)
         time = least_time(*collective, members[collective->family.value()], bandwidth);
     }
   }
@@ -130,6 +152,10 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
   Finding step("the step lasts from the first start to the last end, and no less than any stream is busy");
 
   const std::vector<Seconds> least = least_times(timeline, schedule, cluster);
+  std::vector<const RankLoad*> loads;  // by op
+  for (const Role& role : schedule.roles)
+    for (const Op& op : role.program)
+      loads.push_back(op.load ? &schedule.loads[op.load->value()] : nullptr);
   std::vector<double> speed(timeline.ranks, 1.0);
   for (const RankSpeed& rank : schedule.speeds) speed.at(rank.rank.value()) = rank.factor;
 
@@ -163,7 +189,10 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
     if (least.empty()) continue;
     const double compute =
         cluster.noise.compute > 0 ? 0 : speed[span.rank.value()];  // with noise some ops beat the mean
-    const double factor = op.kind == SpanKind::Compute ? compute : 1.0;
+    const RankLoad* load = loads[span.op];
+    const double factor = op.kind != SpanKind::Compute ? 1.0
+                          : load == nullptr            ? compute
+                                                       : compute * factor_of(schedule, *load, span.rank);
     const Seconds taken = span.end - span.transfer, needed = least[span.op] * factor;
     bounded.expect(needed <= taken || at_most(needed.si(), (taken + time_slack(span.end)).si()), [&] {
       return fmt::format("{} takes {}, less than the {} it needs at least", where(), to_text(taken),

@@ -132,6 +132,7 @@ Json collectives_json(const std::vector<CollectiveSummary>& collectives) {
                     {"exposed_share", number(collective.exposed_share)},
                     {"nodes_spanned", choice.nodes_spanned},
                     {"between_nodes_bytes", number(choice.bytes_between_nodes)}});
+    if (choice.by_counts) list.back()["imbalance"] = number(choice.imbalance);
   }
   return list;
 }

@@ -177,7 +177,8 @@ std::string collective_table(const RunSummary& run) {
   for (const CollectiveSummary* collective : order) {
     if (rows.size() == Most + 2) break;
     const CollectiveChoice& choice = collective->choice;
-    rows.push_back({std::string(name_of(choice.kind)), std::to_string(choice.group_size),
+    rows.push_back({std::string(name_of(choice.kind)) + (choice.by_counts ? "-v" : ""),
+                    std::to_string(choice.group_size),
                     fmt::format("{}{}{} ×{}", name_of(choice.algorithm), choice.protocol.empty() ? "" : " ",
                                 choice.protocol, choice.channels),
                     to_text(choice.bytes), std::to_string(choice.count),
@@ -190,6 +191,13 @@ std::string collective_table(const RunSummary& run) {
                      aligned(rows, "lrlrrrrrrr");
   if (order.size() > Most)
     text += fmt::format("  and {} more, which take less time; --json has all\n", order.size() - Most);
+  double imbalance = 0;
+  for (const CollectiveSummary* collective : order)
+    if (collective->choice.by_counts) imbalance = std::max(imbalance, collective->choice.imbalance);
+  if (imbalance > 0)
+    text += fmt::format("  all-to-all-v is by counts, S the mean of its members; who gets most gets up to {:.2f} times the "
+                        "mean\n",
+                        imbalance);
   return text;
 }
 

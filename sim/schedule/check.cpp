@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
 #include "sim/core/units.hpp"
 #include "sim/schedule/check_parts.hpp"
+#include "sim/schedule/exchange.hpp"
 #include "sim/schedule/limits.hpp"
 
 namespace syncline {
@@ -48,6 +50,8 @@ class ShapeCheck {
     check_world();
     check_families();
     check_amounts();
+    for (const Exchange& exchange : schedule_.exchanges) check_exchange(exchange);
+    for (const RankLoad& load : schedule_.loads) check_load(load);
     for (std::size_t role = 0; role < schedule_.roles.size(); ++role) check_role(role);
   }
 
@@ -81,7 +85,12 @@ class ShapeCheck {
     unique("meshes", schedule_.meshes, [](const Mesh& mesh) { return std::string_view(mesh.name()); });
     unique("families", schedule_.families,
            [](const GroupFamily& family) { return std::string_view(family.name()); });
-    unique("streams", schedule_.streams, [](const std::string& stream) { return std::string_view(stream); });
+    const auto itself = [](const std::string& name) { return std::string_view(name); };
+    unique("streams", schedule_.streams, itself);
+    unique("exchanges", schedule_.exchanges,
+           [](const Exchange& exchange) { return std::string_view(exchange.name); });
+    unique("loads", schedule_.loads, [](const RankLoad& load) { return std::string_view(load.name); });
+    unique("libraries", schedule_.libraries, itself);
   }
 
   void check_world() {
@@ -150,11 +159,86 @@ class ShapeCheck {
         findings_.add([&] { return fmt::format("{}: {} is {}; expected 0 or more", where(), what, size); });
   }
 
+  template <class Where>
+  void numbers(const std::vector<double>& all, double most, std::string_view what, Where where) {
+    const auto wrong =
+        std::ranges::find_if(all, [&](double one) { return !(one >= 0 && one <= most); });  // nan too
+    if (wrong == all.end()) return;
+    findings_.add([&] {
+      return fmt::format("{}: {} {} is {}; expected 0 to {}", where(), what, wrong - all.begin(),
+                         exact_text(*wrong), exact_text(most));
+    });
+  }
+
+  void check_exchange(const Exchange& exchange) {
+    const auto where = [&] { return fmt::format("exchange \"{}\"", exchange.name); };
+    const auto refuse = [&](auto text) { findings_.add([&] { return where() + ": " + text(); }); };
+    const int n = exchange.members, g = exchange.node_members;
+    if (n < 1) return refuse([&] { return fmt::format("{} members; expected 1 or more", n); });
+    if (exchange.counts.empty() || exchange.counts.size() % exchange.pairs() != 0)
+      return refuse([&] {
+        return fmt::format("{} counts; expected {} for each group", exchange.counts.size(), exchange.pairs());
+      });
+    if (g < 0 || (g > 0 && n % g != 0))
+      return refuse([&] { return fmt::format("{} members on a node do not divide {} members", g, n); });
+    const std::size_t groups = exchange.counts.size() / exchange.pairs();
+    const std::size_t to_nodes = g == 0 ? 0 : groups * static_cast<std::size_t>(n) * static_cast<std::size_t>(n / g);
+    if (exchange.to_nodes.size() != to_nodes)
+      return refuse([&] {
+        return fmt::format("{} counts to nodes; expected {}", exchange.to_nodes.size(), to_nodes);
+      });
+    numbers(exchange.counts, limits::MostItems, "count", where);
+    numbers(exchange.to_nodes, limits::MostItems, "count to a node", where);
+    for (std::size_t group = 0; group < groups; ++group) check_to_nodes(view_of(exchange, GroupId(group)), where);
+  }
+
+  // What is for a node, each item once, is no less than what any of its members wants, and no more than all of them do.
+  template <class Where>
+  void check_to_nodes(const ExchangeView& exchange, Where where) {
+    constexpr double Slack = 1e-6;
+    for (std::size_t from = 0; from < exchange.members; ++from) {
+      for (std::size_t node = 0; node < exchange.nodes(); ++node) {
+        if (node == from / exchange.node_members) continue;
+        const auto wanted = exchange.counts.subspan(from * exchange.members + node * exchange.node_members,
+                                                    exchange.node_members);
+        const double most = std::accumulate(wanted.begin(), wanted.end(), 0.0);
+        const double least = *std::ranges::max_element(wanted), given = exchange.to_node(from, node);
+        if (given >= least * (1 - Slack) && given <= most * (1 + Slack)) continue;
+        return findings_.add([&] {
+          return fmt::format(
+              "{}: member {} has {} items for node {}, whose members want {} in all and {} at most; expected {} to {}",
+              where(), from, exact_text(given), node, exact_text(most), exact_text(least), exact_text(least),
+              exact_text(most));
+        });
+      }
+    }
+  }
+
+  void check_load(const RankLoad& load) {
+    const auto where = [&] { return fmt::format("load \"{}\"", load.name); };
+    index(load.family.value(), schedule_.families.size(), "family", where);
+    numbers(load.factors, limits::MostFactor, "factor", where);
+    if (load.family.value() >= schedule_.families.size()) return;
+    const GroupFamily& family = schedule_.families[load.family.value()];
+    if (load.factors.size() == members_of_all(family)) return;
+    for (std::size_t g = 0; g < family.group_count(); ++g) {
+      const std::size_t size = family.members(GroupId(g)).size();
+      if (load.factors.size() == size) continue;
+      return findings_.add([&] {
+        return fmt::format("{}: {} factors; group {} of family \"{}\" has {} members, all groups {}", where(),
+                           load.factors.size(), g, family.name(), size, members_of_all(family));
+      });
+    }
+  }
+
   void check_role(std::size_t role) {
     const Role& owner = schedule_.roles[role];
-    for (const MemoryEffect& effect : owner.resident)
-      amount(effect.bytes.si(), fmt::format("resident {}", name_of(effect.category)),
-             [&] { return fmt::format("role \"{}\"", owner.name); });
+    const auto whose = [&] { return fmt::format("role \"{}\"", owner.name); };
+    for (const MemoryEffect& effect : owner.resident) {
+      amount(effect.bytes.si(), fmt::format("resident {}", name_of(effect.category)), whose);
+      if (effect.by_load)
+        findings_.add([&] { return whose() + ": resident memory has no load; only that of compute ops has"; });
+    }
     for (std::size_t i = 0; i < owner.program.size(); ++i) {
       const Op& op = owner.program[i];
       const auto where = [&] { return op_text(schedule_, role, i); };
@@ -165,10 +249,20 @@ class ShapeCheck {
                              where());
         });
       check_after(op, i, where);
+      if (op.load) {
+        index(op.load->value(), schedule_.loads.size(), "load", where);
+        if (!std::holds_alternative<Compute>(op.body))
+          findings_.add([&] { return where() + ": only compute ops have a load"; });
+      }
       for (const MemoryEffect& effect : op.memory)
         if (!std::isfinite(effect.bytes.si()))
           findings_.add([&] {
             return fmt::format("{}: memory effect on {} is not finite", where(), name_of(effect.category));
+          });
+        else if (effect.by_load && !op.load)
+          findings_.add([&] {
+            return fmt::format("{}: memory effect on {} is by load, but the op has none", where(),
+                               name_of(effect.category));
           });
       std::visit([&](const auto& body) { check_body(body, i, where); }, op.body);
     }
@@ -199,6 +293,40 @@ class ShapeCheck {
       findings_.add([&] {
         return fmt::format("{}: {} chunks; expected 1 to {}", where(), body.chunks, limits::MostChunks);
       });
+    if (body.library) index(body.library->value(), schedule_.libraries.size(), "library", where);
+    if (body.units < 0)
+      findings_.add([&] { return fmt::format("{}: {} units; expected 0 or more", where(), body.units); });
+    if (body.back && !body.exchange)
+      findings_.add([&] { return where() + ": `back` without an exchange, which alone has a way back"; });
+    if (body.exchange) check_use_of_exchange(body, where);
+  }
+  template <class Where>
+  void check_use_of_exchange(const Collective& body, Where where) {
+    index(body.exchange->value(), schedule_.exchanges.size(), "exchange", where);
+    if (body.kind != CollectiveKind::AllToAll)
+      findings_.add([&] {
+        return fmt::format("{}: {} has no exchange; only all-to-all has", where(), name_of(body.kind));
+      });
+    if (body.exchange->value() >= schedule_.exchanges.size() ||
+        body.family.value() >= schedule_.families.size())
+      return;
+    const Exchange& exchange = schedule_.exchanges[body.exchange->value()];
+    const GroupFamily& family = schedule_.families[body.family.value()];
+    for (std::size_t g = 0; g < family.group_count(); ++g) {
+      const std::size_t size = family.members(GroupId(g)).size();
+      if (size == static_cast<std::size_t>(exchange.members)) continue;
+      return findings_.add([&] {
+        return fmt::format("{}: exchange \"{}\" is among {} members, but group {} of family \"{}\" has {}", where(),
+                           exchange.name, exchange.members, g, family.name(), size);
+      });
+    }
+    if (exchange.members < 1 || exchange.for_all() ||
+        exchange.counts.size() == exchange.pairs() * family.group_count())
+      return;
+    findings_.add([&] {
+      return fmt::format("{}: exchange \"{}\" has counts for {} groups; family \"{}\" has {}", where(), exchange.name,
+                         exchange.counts.size() / exchange.pairs(), family.name(), family.group_count());
+    });
   }
   template <class Where>
   void check_body(const Send& body, std::size_t, Where where) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -14,15 +15,20 @@ namespace {
 
 // --- collectives ---------------------------------------------------------------------------------
 
-using Signature =
-    std::tuple<CollectiveKind, Algorithm, Bytes, int>;  // what the members of a group must agree on
+// What the members of a group must agree on.
+using Signature = std::tuple<CollectiveKind, Algorithm, Bytes, int, std::optional<ExchangeId>, bool,
+                             std::optional<LibraryId>>;
 
-std::string text(const Collective& collective) {
+std::string text(const Schedule& schedule, const Collective& collective) {
   std::string kind = fmt::format("{} of {}", name_of(collective.kind), exact_bytes(collective.bytes));
   if (collective.chunks != 1) kind += fmt::format(" in {} chunks", collective.chunks);
-  return collective.algorithm == Algorithm::Auto
-             ? kind
-             : fmt::format("{} by {}", kind, name_of(collective.algorithm));
+  if (collective.exchange)
+    kind += fmt::format(" {} exchange \"{}\"", collective.back ? "back from" : "with",
+                        schedule.exchanges[collective.exchange->value()].name);
+  if (collective.algorithm != Algorithm::Auto) kind += fmt::format(" by {}", name_of(collective.algorithm));
+  if (collective.library)
+    kind += fmt::format(" of library \"{}\"", schedule.libraries[collective.library->value()]);
+  return kind;
 }
 
 class CollectiveCheck {
@@ -60,7 +66,7 @@ class CollectiveCheck {
 
   [[nodiscard]] Signature signature(std::size_t role, std::size_t op) const {
     const Collective& body = collective(role, op);
-    return {body.kind, body.algorithm, body.bytes, body.chunks};
+    return {body.kind, body.algorithm, body.bytes, body.chunks, body.exchange, body.back, body.library};
   }
 
   [[nodiscard]] std::vector<Signature> signatures(std::size_t role, std::uint32_t queue) const {
@@ -81,8 +87,8 @@ class CollectiveCheck {
     for (std::size_t i = 0; i < std::min(ops_a.size(), ops_b.size()); ++i) {
       if (signature(role_a, ops_a[i]) == signature(role_b, ops_b[i])) continue;
       return fmt::format("{}: as collective {} rank {} issues {}, {}, but rank {} of its group issues {}, {}",
-                         where, i, a.value(), text(collective(role_a, ops_a[i])),
-                         op_text(schedule_, role_a, ops_a[i]), b.value(), text(collective(role_b, ops_b[i])),
+                         where, i, a.value(), text(schedule_, collective(role_a, ops_a[i])),
+                         op_text(schedule_, role_a, ops_a[i]), b.value(), text(schedule_, collective(role_b, ops_b[i])),
                          op_text(schedule_, role_b, ops_b[i]));
     }
     const bool a_has_more = ops_a.size() > ops_b.size();
@@ -292,6 +298,25 @@ void check_peers(const Schedule& schedule, std::size_t role, const RoleTables& t
   }
 }
 
+// Each rank of a role has its part of the loads that the program uses.
+void check_loads(const Schedule& schedule, std::size_t role, const RoleTables& tables, Findings& findings) {
+  std::set<FamilyId> asked;
+  const std::vector<Op>& program = schedule.roles[role].program;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (!program[i].load) continue;
+    const RankLoad& load = schedule.loads[program[i].load->value()];
+    if (!asked.insert(load.family).second) continue;
+    const GroupFamily& family = schedule.families[load.family.value()];
+    const auto outside = std::ranges::find_if(
+        tables.ranks, [&](std::uint32_t rank) { return !family.contains(RankId(rank)); });
+    if (outside != tables.ranks.end())
+      findings.add([&] {
+        return fmt::format("rank {} is in no group of family \"{}\", but has load \"{}\" of it, {}", *outside,
+                           family.name(), load.name, op_text(schedule, role, i));
+      });
+  }
+}
+
 }  // namespace
 
 void check_membership(const Schedule& schedule, const Tables& tables, Findings& findings) {
@@ -308,6 +333,7 @@ void check_membership(const Schedule& schedule, const Tables& tables, Findings& 
                              *outside, family.name(), op_text(schedule, r, role.queue_ops[queue].front()));
         });
     }
+    check_loads(schedule, r, role, findings);
     check_peers(schedule, r, role, findings);
   }
 }

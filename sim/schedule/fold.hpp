@@ -22,18 +22,18 @@ struct Cast {
 /// Everybody plays.
 [[nodiscard]] Cast everybody(const Schedule& schedule);
 
-/// The lowest rank of each role plays for all of them. Sound when
+/// Ranks of a role are alike unless a load or an exchange that its program uses tells them apart: by their place in
+/// their group where its members do not all have the same, and by what their group has. (So groups whose members have
+/// the same, place by place, stand for each other.) The lowest rank of those that are alike plays for all of them. Sound when
 /// - no rank has a speed of its own;
-/// - all groups of a family that hold ranks of a role hold the same roles in the same order, and those who
-/// play for
-///   roles that meet in a group are in one group;
-/// - ranks of a role exchange along an axis from the same place on it, with ranks of the same role, and
-/// players with
-///   players.
-/// Whether the ranks of a role also stand alike on the fabric is not asked: where they do not, times are
-/// near.
+/// - all groups of a family that hold one of them hold their like in the same order, and those who play for members
+///   of a group are in one group;
+/// - ranks that are alike send and receive along an axis from the same place on it, to and from ranks that are alike,
+///   and players to and from players.
+/// Whether they also stand alike on the fabric is not asked: where they do not, times are near.
 /// Then a schedule that is sound for those who play is sound for all.
-/// @pre ids are in range, and the ranks of a role are in a group of every family whose collectives it issues
+/// @pre ids are in range, exchanges and loads have the size of their family, and the ranks of a role are in a group of
+///      every family that its program names
 /// @throws std::invalid_argument  naming the first condition that does not hold
 [[nodiscard]] Cast one_a_role(const Schedule& schedule);
 

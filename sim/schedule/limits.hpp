@@ -17,6 +17,8 @@ inline constexpr double LeastFactor = 1e-6, MostFactor = 1e6;  // of a rank's sp
 inline constexpr std::int64_t MostSize = 1000000000;           // m, n, k and batch of a kernel
 inline constexpr std::size_t MostStreams = 255;
 inline constexpr int MostChunks = 1 << 16;  // of a collective
+inline constexpr double MostItems = 1e15;   // of an exchange, from one member to another
+inline constexpr std::size_t MostNumbers = std::size_t{1} << 26;  // in all exchanges and loads
 
 /// By type of quantity, for readers.
 [[nodiscard]] constexpr double most(Seconds) {

@@ -85,7 +85,13 @@ struct FamilyLine {
   std::optional<AxisNames> axes;
   std::optional<Groups> groups;
 };
-struct NameLine {  // `name`, `stream`, `work` after its index
+struct ExchangeLine {
+  std::string name;
+  NumberRows counts;
+  int node_members = 0;
+  std::optional<NumberRows> to_nodes;
+};
+struct NameLine {  // `name`, `stream`, `library`, `work` after its index
   std::string name;
 };
 struct RoleLine {
@@ -101,6 +107,12 @@ inline constexpr std::array MeshFields{positional<&MeshLine::name>("name"),
 inline constexpr std::array FamilyFields{
     positional<&FamilyLine::name>("name"), optional<&FamilyLine::mesh>("mesh"),
     optional<&FamilyLine::axes>("axes"), optional<&FamilyLine::groups>("groups")};
+inline constexpr std::array ExchangeFields{
+    positional<&ExchangeLine::name>("name"), required<&ExchangeLine::counts>("counts"),
+    optional<&ExchangeLine::node_members>("node-members"), optional<&ExchangeLine::to_nodes>("to-nodes")};
+inline constexpr std::array LoadFields{positional<&RankLoad::name>("name"),
+                                       required<&RankLoad::family>("family"),
+                                       required<&RankLoad::factors>("factors")};
 inline constexpr std::array JobFields{
     required<&Job::tokens>("tokens"), required<&Job::model_flop>("model-flop"),
     required<&Job::hardware_flop>("hardware-flop"), required<&Job::precision>("precision")};
@@ -131,7 +143,9 @@ struct BodyText<Collective> {
   static constexpr std::array Fields{
       positional<&Collective::kind>("kind"), required<&Collective::family>("family"),
       required<&Collective::bytes>("bytes"), optional<&Collective::algorithm>("algorithm"),
-      optional<&Collective::chunks>("chunks")};
+      optional<&Collective::chunks>("chunks"), optional<&Collective::exchange>("exchange"),
+      flag<&Collective::back>("back"),       optional<&Collective::library>("library"),
+      optional<&Collective::units>("units")};
 };
 template <>
 struct BodyText<Send> {
@@ -168,6 +182,14 @@ template <class Body>
 constexpr std::span<const Field<Op>> stream_fields() {
   const bool on_host = std::is_same_v<Body, HostWork> || std::is_same_v<Body, HostWait>;
   return on_host ? std::span<const Field<Op>>(HostStreamFields) : std::span<const Field<Op>>(StreamFields);
+}
+
+// Compute ops alone have a load.
+inline constexpr std::array OpLoadFields{optional<&Op::load>("load")};
+template <class Body>
+constexpr std::span<const Field<Op>> load_fields() {
+  if (std::is_same_v<Body, Compute>) return OpLoadFields;
+  return {};
 }
 
 // --- walking them --------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class Lines {
 class Reader {
  public:
   Reader(std::string_view text, const std::string& file)
-      : lines_(text), file_(file), scope_{schedule_, {}, {}, {}} {}
+      : lines_(text), file_(file), scope_{schedule_, {}, {}, {}, {}, {}, {}} {}
 
   Schedule read() && {
     read_header();
@@ -81,7 +81,7 @@ class Reader {
     std::string_view word;
     void (Reader::*read)(LineCursor&);
   };
-  static const std::array<Statement, 12> Statements;
+  static const std::array<Statement, 15> Statements;
   enum class Block { None, Work, Role };  // what indented lines belong to
 
   // --- errors ------------------------------------------------------------------------------------
@@ -270,6 +270,56 @@ class Reader {
     schedule_.streams.push_back(std::move(record.name));
   }
 
+  void read_library(LineCursor& in) {
+    block_ = Block::None;
+    in.at_end();
+    const std::size_t start = in.position();
+    NameLine record;
+    read_fields(in, scope_, bound(NameFields, record));
+    declare(in, start, "library", scope_.libraries, record.name);
+    schedule_.libraries.push_back(std::move(record.name));
+  }
+
+  void read_exchange(LineCursor& in) {
+    block_ = Block::None;
+    in.at_end();
+    const std::size_t start = in.position();
+    ExchangeLine record;
+    read_fields(in, scope_, bound(ExchangeFields, record));
+    const std::size_t members = record.counts.columns, rows = record.counts.rows();
+    const auto node_members = static_cast<std::size_t>(record.node_members);
+    if (rows % members != 0)
+      in.fail(start, fmt::format("counts have {} rows of {} numbers; expected {} rows for each group", rows, members,
+                                 members));
+    if ((node_members > 0) != record.to_nodes.has_value())
+      in.fail(start, "node-members= and to-nodes= stand together");
+    if (record.to_nodes && members % node_members != 0)
+      in.fail(start, fmt::format("{} members on a node do not divide {} members", node_members, members));
+    if (record.to_nodes && (record.to_nodes->columns != members / node_members || record.to_nodes->rows() != rows))
+      in.fail(start, fmt::format("to-nodes has {} rows of {} numbers; expected {} of {}, as many rows as counts",
+                                 record.to_nodes->rows(), record.to_nodes->columns, rows, members / node_members));
+    declare(in, start, "exchange", scope_.exchanges, record.name);
+    if (!record.to_nodes) record.to_nodes.emplace();
+    const std::size_t more = record.counts.numbers.size() + record.to_nodes->numbers.size();
+    if (more > limits::MostNumbers - scope_.numbers)
+      in.fail(start, fmt::format("exchanges and loads have more than {} numbers", limits::MostNumbers));
+    scope_.numbers += more;
+    schedule_.exchanges.push_back({std::move(record.name), static_cast<int>(members),
+                                   std::move(record.counts.numbers), record.node_members,
+                                   std::move(record.to_nodes->numbers)});
+  }
+
+  void read_load(LineCursor& in) {
+    block_ = Block::None;
+    in.at_end();
+    const std::size_t start = in.position();
+    RankLoad load;
+    read_fields(in, scope_, bound(LoadFields, load));
+    declare(in, start, "load", scope_.loads, load.name);
+    scope_.numbers += load.factors.size();
+    schedule_.loads.push_back(std::move(load));
+  }
+
   void read_work(LineCursor& in) {
     block_ = Block::Work;
     schedule_.works.emplace_back();  // counted even when the line is wrong
@@ -334,8 +384,8 @@ class Reader {
   template <class Body>
   void read_op_of(LineCursor& in, Op& op) {
     Body body;
-    read_fields(in, scope_, bound(BodyText<Body>::Fields, body), bound(stream_fields<Body>(), op),
-                bound(TagFields, op.tag), bound(OpFields, op));
+    read_fields(in, scope_, bound(BodyText<Body>::Fields, body), bound(load_fields<Body>(), op),
+                bound(stream_fields<Body>(), op), bound(TagFields, op.tag), bound(OpFields, op));
     op.body = std::move(body);
   }
 
@@ -403,11 +453,14 @@ class Reader {
   bool named_ = false, job_seen_ = false, ended_ = false;
 };
 
-const std::array<Reader::Statement, 12> Reader::Statements{{{"name", &Reader::read_name},
+const std::array<Reader::Statement, 15> Reader::Statements{{{"name", &Reader::read_name},
                                                             {"job", &Reader::read_job},
                                                             {"mesh", &Reader::read_mesh},
                                                             {"family", &Reader::read_family},
                                                             {"stream", &Reader::read_stream},
+                                                            {"library", &Reader::read_library},
+                                                            {"exchange", &Reader::read_exchange},
+                                                            {"load", &Reader::read_load},
                                                             {"work", &Reader::read_work},
                                                             {"kernel", &Reader::read_kernel},
                                                             {"role", &Reader::read_role},

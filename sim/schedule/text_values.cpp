@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
@@ -101,6 +102,44 @@ std::size_t run_length(const Ranks& ranks, std::size_t begin) {
 
 constexpr std::size_t ShortestRange = 3;  // 0,1 but 0-2
 
+// --- numbers of exchanges and loads ---
+
+// How often what stands before `mark` is meant; once without it.
+std::size_t read_times(LineCursor& in, char mark, std::size_t most) {
+  if (!in.accept(mark)) return 1;
+  const std::size_t start = in.position();
+  const auto times = static_cast<std::size_t>(in.integer(std::numeric_limits<std::int64_t>::max()));
+  if (times == 0) in.fail(start, "0 times is never; expected 1 or more");
+  if (times > most)
+    in.fail(start, fmt::format("exchanges and loads have more than {} numbers", limits::MostNumbers));
+  return times;
+}
+
+// One row, appended; `room` for so many more.
+void read_row(LineCursor& in, double most, Numbers& numbers, std::size_t& room) {
+  do {
+    const std::size_t start = in.position();
+    const double number = in.number();
+    if (number > most) fail_too_large(in, start, most);
+    if (room == 0) in.fail(start, fmt::format("exchanges and loads have more than {} numbers", limits::MostNumbers));
+    const std::size_t times = read_times(in, '*', room);
+    numbers.insert(numbers.end(), times, number);
+    room -= times;
+  } while (in.accept(','));
+}
+
+void write_row(std::string& out, const double* begin, const double* end) {
+  for (const double* first = begin; first != end;) {
+    const double* last = std::find_if(first, end, [&](double other) { return other != *first; });
+    const auto length = static_cast<std::size_t>(last - first);
+    const std::size_t times = length < ShortestRange ? 1 : length;
+    if (first != begin) out += ',';
+    out += exact_text(*first == 0 ? 0 : *first);
+    if (times > 1) fmt::format_to(std::back_inserter(out), "*{}", times);
+    first += times;
+  }
+}
+
 }  // namespace
 
 void fail_too_large(const LineCursor& in, std::size_t start, double most) {
@@ -128,6 +167,36 @@ void read_value(LineCursor& in, const Scope& scope, StreamId& value) {
 }
 void read_value(LineCursor& in, const Scope& scope, FamilyId& value) {
   read_reference(in, "family", scope.families, value);
+}
+
+void read_value(LineCursor& in, const Scope& scope, ExchangeId& value) {
+  read_reference(in, "exchange", scope.exchanges, value);
+}
+void read_value(LineCursor& in, const Scope& scope, LoadId& value) {
+  read_reference(in, "load", scope.loads, value);
+}
+void read_value(LineCursor& in, const Scope& scope, LibraryId& value) {
+  read_reference(in, "library", scope.libraries, value);
+}
+
+void read_value(LineCursor& in, const Scope& scope, Numbers& value) {
+  std::size_t room = limits::MostNumbers - scope.numbers;
+  read_row(in, limits::MostFactor, value, room);
+}
+
+void read_value(LineCursor& in, const Scope& scope, NumberRows& value) {
+  std::size_t room = limits::MostNumbers - scope.numbers;
+  do {
+    const std::size_t start = in.position();
+    Numbers row;
+    read_row(in, limits::MostItems, row, room);
+    if (value.columns == 0) value.columns = row.size();
+    if (row.size() != value.columns)
+      in.fail(start, fmt::format("this row has {} numbers, the first has {}", row.size(), value.columns));
+    const std::size_t times = read_times(in, ':', room / row.size() + 1);
+    for (std::size_t i = 0; i < times; ++i) value.numbers.insert(value.numbers.end(), row.begin(), row.end());
+    room -= row.size() * (times - 1);
+  } while (in.accept('/'));
 }
 
 void read_value(LineCursor& in, const Scope& scope, WorkId& value) {
@@ -228,6 +297,11 @@ void read_value(LineCursor& in, const Scope& scope, std::vector<MemoryEffect>& v
     const double bytes = in.number();
     if (bytes > limits::MostBytes.si()) fail_too_large(in, start, limits::MostBytes.si());
     effect.bytes = Bytes(taken ? bytes : -bytes);
+    if (in.accept('*')) {
+      const std::size_t factor = in.position();
+      if (in.word("\"load\"") != "load") in.fail(factor, "bytes may be times the rank's load only: *load");
+      effect.by_load = true;
+    }
     value.push_back(effect);
   });
 }
@@ -271,6 +345,38 @@ void write_value(std::string& out, const Schedule& schedule, FamilyId value) {
   SYNCLINE_CHECK(value.value() < schedule.families.size(), "no such family");
   append_name(out, schedule.families[value.value()].name());
 }
+void write_value(std::string& out, const Schedule& schedule, ExchangeId value) {
+  SYNCLINE_CHECK(value.value() < schedule.exchanges.size(), "no such exchange");
+  append_name(out, schedule.exchanges[value.value()].name);
+}
+void write_value(std::string& out, const Schedule& schedule, LoadId value) {
+  SYNCLINE_CHECK(value.value() < schedule.loads.size(), "no such load");
+  append_name(out, schedule.loads[value.value()].name);
+}
+void write_value(std::string& out, const Schedule& schedule, LibraryId value) {
+  SYNCLINE_CHECK(value.value() < schedule.libraries.size(), "no such library");
+  append_name(out, schedule.libraries[value.value()]);
+}
+
+void write_value(std::string& out, const Schedule&, const Numbers& value) {
+  write_row(out, value.data(), value.data() + value.size());
+}
+void write_value(std::string& out, const Schedule&, const NumberRows& value) {
+  SYNCLINE_CHECK(value.columns > 0 && value.numbers.size() % value.columns == 0, "rows of unlike length");
+  const std::span<const double> numbers(value.numbers);
+  for (std::size_t row = 0; row < value.rows();) {
+    const auto first = numbers.subspan(row * value.columns, value.columns);
+    std::size_t next = row + 1;
+    while (next < value.rows() &&
+           std::ranges::equal(first, numbers.subspan(next * value.columns, value.columns)))
+      ++next;
+    if (row > 0) out += '/';
+    write_row(out, first.data(), first.data() + first.size());
+    if (next > row + 1) fmt::format_to(std::back_inserter(out), ":{}", next - row);
+    row = next;
+  }
+}
+
 void write_value(std::string& out, const Schedule&, WorkId value) {
   write_index(out, value.value());
 }
@@ -324,6 +430,7 @@ void write_value(std::string& out, const Schedule&, const std::vector<MemoryEffe
   write_list(out, value, ',', [&](const MemoryEffect& effect) {
     const double bytes = effect.bytes.si();
     ((out += name_of(effect.category)) += bytes < 0 ? ":" : ":+") += exact_text(bytes == 0 ? 0 : bytes);
+    if (effect.by_load) out += "*load";
   });
 }
 

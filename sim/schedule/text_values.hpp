@@ -20,7 +20,8 @@ using NameTable = std::map<std::string, std::uint32_t, std::less<>>;
 /// What a line being read may refer to.
 struct Scope {
   const Schedule& schedule;  // as far as it has been read
-  NameTable meshes, families, streams;
+  NameTable meshes, families, streams, exchanges, loads, libraries;
+  std::size_t numbers = 0;  // in exchanges and loads so far
   std::size_t op = 0;     // index of the op being read
   std::size_t world = 0;  // ranks; 0 before the first mesh
 };
@@ -29,6 +30,18 @@ struct Scope {
 using Ranks = std::vector<RankId>;
 using Groups = std::vector<Ranks>;
 using AxisNames = std::vector<std::string>;
+
+/// Of a matrix, written row by row, runs of equal numbers and equal rows as one: 1*3,0/2*4:7 is a row of 1,1,1,0 and seven
+/// of 2,2,2,2.
+struct NumberRows {
+  std::size_t columns = 0;
+  std::vector<double> numbers;
+  friend bool operator==(const NumberRows&, const NumberRows&) = default;
+
+  [[nodiscard]] std::size_t rows() const { return columns == 0 ? 0 : numbers.size() / columns; }
+};
+/// In one row: 1*3,0.
+using Numbers = std::vector<double>;
 
 [[noreturn]] void fail_too_large(const LineCursor& in, std::size_t start, double most);
 
@@ -41,6 +54,11 @@ void read_value(LineCursor& in, const Scope& scope, std::string& value);
 void read_value(LineCursor& in, const Scope& scope, RankId& value);
 void read_value(LineCursor& in, const Scope& scope, StreamId& value);
 void read_value(LineCursor& in, const Scope& scope, FamilyId& value);
+void read_value(LineCursor& in, const Scope& scope, ExchangeId& value);
+void read_value(LineCursor& in, const Scope& scope, LoadId& value);
+void read_value(LineCursor& in, const Scope& scope, LibraryId& value);
+void read_value(LineCursor& in, const Scope& scope, NumberRows& value);  // of items
+void read_value(LineCursor& in, const Scope& scope, Numbers& value);     // of factors
 void read_value(LineCursor& in, const Scope& scope, WorkId& value);
 void read_value(LineCursor& in, const Scope& scope, OpIndex& value);
 void read_value(LineCursor& in, const Scope& scope, Peer& value);
@@ -64,6 +82,11 @@ void write_value(std::string& out, const Schedule& schedule, const std::string& 
 void write_value(std::string& out, const Schedule& schedule, RankId value);
 void write_value(std::string& out, const Schedule& schedule, StreamId value);
 void write_value(std::string& out, const Schedule& schedule, FamilyId value);
+void write_value(std::string& out, const Schedule& schedule, ExchangeId value);
+void write_value(std::string& out, const Schedule& schedule, LoadId value);
+void write_value(std::string& out, const Schedule& schedule, LibraryId value);
+void write_value(std::string& out, const Schedule& schedule, const NumberRows& value);
+void write_value(std::string& out, const Schedule& schedule, const Numbers& value);
 void write_value(std::string& out, const Schedule& schedule, WorkId value);
 void write_value(std::string& out, const Schedule& schedule, OpIndex value);
 void write_value(std::string& out, const Schedule& schedule, const Peer& value);

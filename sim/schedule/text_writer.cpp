@@ -20,7 +20,10 @@ class Writer {
     line("job", bound(JobFields, schedule_.job));
     for (const Mesh& mesh : schedule_.meshes) write_mesh(mesh);
     for (const GroupFamily& family : schedule_.families) write_family(family);
-    for (const std::string& stream : schedule_.streams) write_stream(stream);
+    for (const std::string& stream : schedule_.streams) write_named("stream", stream);
+    for (const std::string& library : schedule_.libraries) write_named("library", library);
+    for (const Exchange& exchange : schedule_.exchanges) write_exchange(exchange);
+    for (const RankLoad& load : schedule_.loads) line("load", bound(LoadFields, load));
     for (std::size_t i = 0; i < schedule_.works.size(); ++i) write_work(i);
     write_roles();
     for (const RankSpeed& speed : schedule_.speeds) line("speed", bound(SpeedFields, speed));
@@ -62,9 +65,17 @@ class Writer {
     line("family", bound(FamilyFields, record));
   }
 
-  void write_stream(const std::string& stream) {
-    const NameLine record{stream};
-    line("stream", bound(NameFields, record));
+  void write_named(std::string_view word, const std::string& name) {
+    const NameLine record{name};
+    line(word, bound(NameFields, record));
+  }
+
+  void write_exchange(const Exchange& exchange) {
+    const auto members = static_cast<std::size_t>(exchange.members);
+    ExchangeLine record{exchange.name, {members, exchange.counts}, exchange.node_members, {}};
+    if (exchange.node_members > 0)
+      record.to_nodes = NumberRows{members / static_cast<std::size_t>(exchange.node_members), exchange.to_nodes};
+    line("exchange", bound(ExchangeFields, record));
   }
 
   void write_work(std::size_t index) {
@@ -93,8 +104,8 @@ class Writer {
     out_ += ' ';
     std::visit(
         [&]<class Body>(const Body& body) {
-          line(BodyText<Body>::Word, bound(BodyText<Body>::Fields, body), bound(stream_fields<Body>(), op),
-               bound(TagFields, op.tag), bound(OpFields, op));
+          line(BodyText<Body>::Word, bound(BodyText<Body>::Fields, body), bound(load_fields<Body>(), op),
+               bound(stream_fields<Body>(), op), bound(TagFields, op.tag), bound(OpFields, op));
         },
         op.body);
   }

@@ -173,12 +173,13 @@ class TraceReader {
     op.flop = Flop(number_or_zero(args, "flop"));
     op.group = text_or_empty(args, "group");
     op.algorithm = text_or_empty(args, "algorithm");
+    op.exchange = text_or_empty(args, "exchange");
     return op;
   }
 
   static bool same(const TimelineOp& a, const TimelineOp& b) {
-    return std::tie(a.kind, a.stream, a.tag, a.name, a.bytes, a.flop, a.group, a.algorithm) ==
-           std::tie(b.kind, b.stream, b.tag, b.name, b.bytes, b.flop, b.group, b.algorithm);
+    return std::tie(a.kind, a.stream, a.tag, a.name, a.bytes, a.flop, a.group, a.algorithm, a.exchange) ==
+           std::tie(b.kind, b.stream, b.tag, b.name, b.bytes, b.flop, b.group, b.algorithm, b.exchange);
   }
 
   void place_ops() {

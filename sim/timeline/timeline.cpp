@@ -29,6 +29,10 @@ struct Describe {
     out.name = name_of(collective.kind);
     out.bytes = collective.bytes;
     out.group = schedule.families[collective.family.value()].name();
+    if (collective.exchange) {
+      out.exchange = schedule.exchanges[collective.exchange->value()].name;
+      if (collective.back) out.exchange += " back";
+    }
     const bool chosen = collective.algorithm != Algorithm::Auto;  // else a run says what it chose
     out.algorithm = name_of(chosen ? collective.algorithm : algorithms_of(collective.kind).front());
   }

@@ -23,6 +23,7 @@ struct TimelineOp {
   Flop flop{};              // of compute
   std::string group{};      // family of a collective, "to pp 1" of a send
   std::string algorithm{};  // of a collective: "ring"; empty when not known
+  std::string exchange{};   // of an all-to-all-v: the name of its exchange, with " back" on the way back
 };
 
 /// One op on one rank. A communication kernel is resident from `start`; its data moves from `transfer` (when the last

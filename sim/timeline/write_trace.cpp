@@ -153,6 +153,7 @@ class TraceWriter {
     if (op.flop.si() != 0) text += ",\"flop\":" + exact_text(op.flop.si());
     if (!op.group.empty()) text += ",\"group\":" + json_text(op.group);
     if (!op.algorithm.empty()) text += ",\"algorithm\":" + json_text(op.algorithm);
+    if (!op.exchange.empty()) text += ",\"exchange\":" + json_text(op.exchange);
     return text;
   }
 

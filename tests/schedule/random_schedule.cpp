@@ -19,6 +19,7 @@ class Generator {
     for (std::size_t i = 0, count = 1 + below(4); i < count; ++i)
       schedule_.streams.push_back(name("stream", i));
     for (std::size_t i = 0, count = 1 + below(3); i < count; ++i) schedule_.works.push_back(make_work());
+    make_numbers();
     make_roles();
     for (std::size_t rank = 0; rank < world_; ++rank)
       if (below(3) == 0) schedule_.speeds.push_back({RankId(rank), 0.5 + random_.uniform()});
@@ -107,7 +108,7 @@ class Generator {
   }
 
   MemoryEffect effect() {
-    return {any<MemoryCategory>(MemoryCategoryCount), Bytes(below(2) == 0 ? number() : -number())};
+    return {any<MemoryCategory>(MemoryCategoryCount), Bytes(below(2) == 0 ? number() : -number()), below(4) == 0};
   }
   MemoryEffect resident() { return {any<MemoryCategory>(MemoryCategoryCount), Bytes(number())}; }
 
@@ -118,12 +119,46 @@ class Generator {
     return {axis, static_cast<int>(below(count))};
   }
 
+  Collective collective() {
+    Collective one{any<CollectiveKind>(5), FamilyId(below(schedule_.families.size())), any<Algorithm>(3),
+                   Bytes(number())};
+    one.chunks = 1 + small();
+    if (!schedule_.exchanges.empty() && below(2) == 0) one.exchange = ExchangeId(below(schedule_.exchanges.size()));
+    one.back = below(4) == 0;
+    if (!schedule_.libraries.empty() && below(2) == 0) one.library = LibraryId(below(schedule_.libraries.size()));
+    one.units = small();
+    return one;
+  }
+
+  // Numbers with runs of equal ones.
+  std::vector<double> numbers(std::size_t count, double most) {
+    std::vector<double> list;
+    while (list.size() < count)
+      list.insert(list.end(), std::min(count - list.size(), 1 + below(6)), below(3) == 0 ? 0 : most * random_.uniform());
+    return list;
+  }
+  Exchange exchange(const std::string& name) {
+    const std::size_t g = 1 + below(4), nodes = 1 + below(4), n = g * nodes, groups = 1 + below(3);
+    Exchange one{name, static_cast<int>(n), numbers(groups * n * n, 1e6), 0, {}};
+    if (below(2) == 0) return one;
+    one.node_members = static_cast<int>(g);
+    one.to_nodes = numbers(groups * n * nodes, 1e6);
+    return one;
+  }
+  void make_numbers() {
+    for (std::size_t i = 0, count = below(4); i < count; ++i) {
+      schedule_.exchanges.push_back(exchange(text() + std::to_string(i)));
+      schedule_.libraries.push_back(text() + std::to_string(i));
+      schedule_.loads.push_back({text() + std::to_string(i), FamilyId(below(schedule_.families.size())),
+                                 numbers(1 + below(20), 1e6)});
+    }
+  }
+
   OpBody body(std::size_t op) {
     switch (below(op == 0 ? 5 : 6)) {
       case 0: return Compute{WorkId(below(schedule_.works.size()))};
       case 1:
-        return Collective{any<CollectiveKind>(5), FamilyId(below(schedule_.families.size())),
-                          any<Algorithm>(3), Bytes(number())};
+        return collective();
       case 2: return Send{peer(), Bytes(number()), small(), below(2) == 0};
       case 3: return Receive{peer(), Bytes(number()), small(), below(2) == 0};
       case 4: return HostWork{Seconds(number())};
@@ -139,6 +174,8 @@ class Generator {
     for (std::size_t earlier = 0; earlier < index; ++earlier)
       if (below(4) == 0) op.after.push_back(OpIndex(earlier));
     for (std::size_t i = 0, count = below(3); i < count; ++i) op.memory.push_back(effect());
+    if (std::holds_alternative<Compute>(op.body) && !schedule_.loads.empty() && below(2) == 0)
+      op.load = LoadId(below(schedule_.loads.size()));
     return op;
   }
 

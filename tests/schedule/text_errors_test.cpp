@@ -46,8 +46,8 @@ TEST_SUITE("schedule text errors") {
     const Row rows[] = {
         // words and keys
         {"strem x", 1,
-         "unknown line \"strem\"; did you mean \"stream\"? (known: name, job, mesh, family, stream, work, "
-         "kernel, role, resident, op, speed, end)"},
+         "unknown line \"strem\"; did you mean \"stream\"? (known: name, job, mesh, family, stream, "
+         "library, exchange, load, work, kernel, role, resident, op, speed, end)"},
         {"=x", 1, "expected a word that says what the line is, found \"=x\""},
         {"  op 1 send to=1 byts=8 stream=send", 18,
          "unknown key \"byts\"; did you mean \"bytes\"? (known: to, bytes, message, eager, stream, phase, "
@@ -111,6 +111,34 @@ TEST_SUITE("schedule text errors") {
         {"  op 1 compute work=0 stream=compute after=0,0", 46, "the ops waited for must ascend"},
         {"  op 1 host-wait op=3", 21, "op 1 cannot wait for op 3; only earlier ops of its role"},
         {"speed rank=9 factor=1", 12, "rank 9 is outside the mesh of 4 ranks"},
+        {"  op 1 collective all-to-all family=dp bytes=8 exchange=x stream=compute", 57,
+         "no exchange is declared above this line"},
+        {"  op 1 collective all-to-all family=dp bytes=8 library=x stream=compute", 56,
+         "no library is declared above this line"},
+        {"  op 1 compute work=0 load=x stream=compute", 28, "no load is declared above this line"},
+        {"  op 1 send to=1 bytes=8 load=x stream=send", 26,
+         "unknown key \"load\" (known: to, bytes, message, eager, stream, phase, layer, microbatch, chunk, name, "
+         "after, memory)"},
+        // exchanges and loads
+        {"exchange x counts=0,1/1", 23, "this row has 1 numbers, the first has 2"},
+        {"exchange x counts=0,1*2/1*3", 10, "counts have 2 rows of 3 numbers; expected 3 rows for each group"},
+        {"exchange x counts=0,1", 10, "counts have 1 rows of 2 numbers; expected 2 rows for each group"},
+        {"exchange x counts=", 19, "expected a number, found the end of the line"},
+        {"exchange x counts=0,-1:2", 21, "\"-1\" is negative; expected 0 or more"},
+        {"exchange x counts=0,1e16:2", 21, "too large; at most 1e+15 is possible"},
+        {"exchange x counts=1*0", 21, "0 times is never; expected 1 or more"},
+        {"exchange x counts=1*67108865", 21, "exchanges and loads have more than 67108864 numbers"},
+        {"exchange x counts=1*8192:8193", 26, "exchanges and loads have more than 67108864 numbers"},
+        {"exchange x counts=1*2:2 node-members=1", 10, "node-members= and to-nodes= stand together"},
+        {"exchange x counts=1*2:2 to-nodes=1:2", 10, "node-members= and to-nodes= stand together"},
+        {"exchange x counts=1*3:3 node-members=2 to-nodes=1:3", 10, "2 members on a node do not divide 3 members"},
+        {"exchange x counts=1*2:2 node-members=1 to-nodes=1:2", 10,
+         "to-nodes has 2 rows of 1 numbers; expected 2 of 2, as many rows as counts"},
+        {"load x family=dp factors=1,1e7", 28, "too large; at most 1e+06 is possible"},
+        {"load x family=dp factors=", 26, "expected a number, found the end of the line"},
+        {"load x factors=1", 17, "missing \"family\""},
+        {"  op 1 compute work=0 stream=compute memory=activations:+8*lode", 60,
+         "bytes may be times the rank's load only: *load"},
         // order and structure
         {"  op 2 compute work=0 stream=compute", 6, "op 2 stands where op 1 is expected"},
         {"role 2 \"b\" ranks=", 6, "role 2 stands where role 1 is expected"},
@@ -179,9 +207,8 @@ TEST_SUITE("schedule text errors") {
          "f.schedule:1:20: error: the file ends without a line \"end\"; was it cut short?\n"
          "    1 | syncline-schedule 1\n      |                    ^"},
         {"cut in a line", Opening + "  op 1 compute work=0 str",
-         "f.schedule:11:23: error: unknown key \"str\" (known: work, stream, phase, layer, microbatch, "
-         "chunk, "
-         "name, after, memory)\n   11 |   op 1 compute work=0 str\n      |                       ^\n"
+         "f.schedule:11:23: error: unknown key \"str\" (known: work, load, stream, phase, layer, "
+         "microbatch, chunk, name, after, memory)\n   11 |   op 1 compute work=0 str\n      |                       ^\n"
          "f.schedule:11:26: error: the file ends without a line \"end\"; was it cut short?\n"
          "   11 |   op 1 compute work=0 str\n      |                          ^"},
         {"no mesh", header + "end\n",
@@ -214,6 +241,12 @@ TEST_SUITE("schedule text errors") {
       CAPTURE(file.name);
       CHECK(errors_of(file.text) == file.error);
     }
+  }
+
+  TEST_CASE("exchanges of a file may not have more numbers together than one may alone") {
+    // 8192 x 8192 is all there may be; what comes after it is refused.
+    const std::string error = errors_of(Opening + "exchange x counts=1*8192:8192\nexchange y counts=1\nend\n");
+    CHECK(error.find("f.schedule:12:19: error: exchanges and loads have more than 67108864 numbers") == 0);
   }
 
   TEST_CASE("all mistakes of a file are told, up to twenty") {

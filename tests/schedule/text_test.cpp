@@ -24,6 +24,10 @@ family dp mesh=dense axes=dp
 family ends groups=0,7/1,6/2-5
 stream compute
 stream "pp send"
+library deepep-h100
+exchange uneven counts=0,1*3/2,0,4,5/1,2.5,0,0/0*4 node-members=2 to-nodes=0,1.5/6,0/2.5,0/0,0
+exchange even counts=7*4:8
+load experts family=dp factors=1.5,0.5*3,1*4
 work 0 "layer forward"
   kernel gemm bf16 m=16384 n=4096 k=1024 batch=2 flop=137438953472 hbm-bytes=176160768
   kernel attention fp16 backward m=128 n=256 k=64 batch=8
@@ -39,6 +43,9 @@ role 0 "first stage" ranks=0-3
   op 3 host-work seconds=1e-05
   op 4 host-wait op=2
   op 5 collective all-to-all family=ends bytes=8 algorithm=direct stream=compute
+  op 6 collective all-to-all family=dp bytes=4096 algorithm=two-hop exchange=uneven library=deepep-h100 units=20 stream=compute
+  op 7 compute work=1 load=experts stream=compute after=6 memory=activations:+2048*load,gradients:-1*load
+  op 8 collective all-to-all family=dp bytes=4096 exchange=uneven back stream=compute
 role 1 "last stage" ranks=4-7
   op 0 receive from=pp:0 bytes=1e+06 message=7 eager stream="pp send"
   op 1 send to=5 bytes=0 stream=compute
@@ -58,6 +65,10 @@ Schedule sample_schedule() {
   };
   s.families.push_back(GroupFamily::listed("ends", 8, {ranks({0, 7}), ranks({1, 6}), ranks({2, 3, 4, 5})}));
   s.streams = {"compute", "pp send"};
+  s.libraries = {"deepep-h100"};
+  s.exchanges = {{"uneven", 4, {0, 1, 1, 1, 2, 0, 4, 5, 1, 2.5, 0, 0, 0, 0, 0, 0}, 2, {0, 1.5, 6, 0, 2.5, 0, 0, 0}},
+                 {"even", 4, std::vector<double>(32, 7), 0, {}}};
+  s.loads = {{"experts", FamilyId(0), {1.5, 0.5, 0.5, 0.5, 1, 1, 1, 1}}};
 
   Kernel gemm, attention, elementwise, fixed;
   gemm.kind = KernelClass::Gemm;
@@ -83,12 +94,21 @@ Schedule sample_schedule() {
   Op layer = op(Compute{WorkId(0)}, 0, {OpIndex(0)}, {Phase::Forward, 3, 0, 1, ""});
   layer.memory = {{MemoryCategory::Activations, Bytes(1024)},
                   {MemoryCategory::GatheredParameters, Bytes(-436224000)}};
+  Op dispatch = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::TwoHop, Bytes(4096), 1, ExchangeId(0),
+                              false, LibraryId(0), 20});
+  Op experts = op(Compute{WorkId(1)}, 0, {OpIndex(6)});
+  experts.load = LoadId(0);
+  experts.memory = {{MemoryCategory::Activations, Bytes(2048), true}, {MemoryCategory::Gradients, Bytes(-1), true}};
+  const Op combine = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::Auto, Bytes(4096), 1, ExchangeId(0), true});
   s.roles[0].program = {gather,
                         layer,
                         op(Send{{1, 1}, Bytes(1e6), 7, true}, 1, {OpIndex(0), OpIndex(1)}),
                         op(HostWork{Seconds(1e-5)}),
                         op(HostWait{OpIndex(2)}),
-                        op(Collective{CollectiveKind::AllToAll, FamilyId(1), Algorithm::Direct, Bytes(8)})};
+                        op(Collective{CollectiveKind::AllToAll, FamilyId(1), Algorithm::Direct, Bytes(8)}),
+                        dispatch,
+                        experts,
+                        combine};
   s.roles[1].name = "last stage";
   s.roles[1].program = {op(Receive{{1, 0}, Bytes(1e6), 7, true}, 1), op(Send{{-1, 5}, Bytes(0), 0, false})};
   for (std::size_t rank = 0; rank < 8; ++rank) s.role_of.push_back(RoleId(rank / 4));

@@ -21,6 +21,7 @@ constexpr const char* Unknown = "-";
 constexpr std::string_view OfCompute[] = {"tokens-per-s-per-accelerator", "mfu", "compute-time"};
 constexpr std::string_view OfCommunication[] = {"communication-time", "exposed-communication",
                                                 "exposed-share", "overlap-share", "waiting-time"};
+constexpr std::string_view OfExperts[] = {"expert-imbalance", "expert-wait"};
 constexpr std::string_view OfBubbles[] = {"bubble-of-total", "bubble-of-ideal", "bubble-of-span",
                                           "peak-activations"};
 
@@ -110,6 +111,7 @@ std::string comparison_table(std::span<const RunSummary> runs) {
   };
   add(OfCompute);
   if (links) add(OfCommunication);
+  add(OfExperts);
   text += metric_line("pipeline-time");
   if (std::ranges::any_of(runs, [](const RunSummary& run) { return run.pipeline.has_value(); }))
     text += line("bubble", runs, bubble_text);

@@ -79,7 +79,19 @@ std::optional<double> energy_per_token(const RunSummary& run) {
   return *of_step / (*rate * run.step_time.si());
 }
 
-constexpr std::array<MetricInfo, 25> Table{{
+// Of the tokens that ranks get.
+template <moe::LayerImbalance moe::ImbalanceOverLayers::*Which>
+std::optional<double> expert_imbalance(const RunSummary& run) {
+  if (!run.experts || !run.experts->tokens) return std::nullopt;
+  return (run.experts->tokens->imbalance.*Which).ranks.max_over_mean;
+}
+
+std::optional<double> expert_wait(const RunSummary& run) {
+  if (!run.experts || !run.experts->times) return std::nullopt;
+  return run.experts->times->wait.si();
+}
+
+constexpr std::array<MetricInfo, 28> Table{{
     {"step-time", "step_time_s", "step time", MetricUnit::Time,
      [](const RunSummary& run) { return std::optional(run.step_time.si()); }, MetricOf::Run},
     {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
@@ -118,6 +130,11 @@ constexpr std::array<MetricInfo, 25> Table{{
     {"bubble-of-span", "bubble_of_span", "bubble of longest span", MetricUnit::Share,
      of_pipeline<&PipelineMetrics::bubble_of_span>},
     {"peak-activations", "peak_activations", "peak activations", MetricUnit::Count, peak_activations},
+    {"expert-imbalance", "expert_imbalance", "imbalance of experts", MetricUnit::Count,
+     expert_imbalance<&moe::ImbalanceOverLayers::mean>, MetricOf::Routing},
+    {"expert-imbalance-max", "expert_imbalance_max", "imbalance, worst layer", MetricUnit::Count,
+     expert_imbalance<&moe::ImbalanceOverLayers::largest>, MetricOf::Routing},
+    {"expert-wait", "expert_wait_s", "waiting for experts", MetricUnit::Time, expert_wait},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
      [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; },
      MetricOf::Run},

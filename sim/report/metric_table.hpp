@@ -14,7 +14,7 @@ namespace syncline {
 enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count, Energy, Power, Money };
 
 /// What a metric is made of, beside the run's step time, job and memory.
-enum class MetricOf : std::uint8_t { Run, Spans, NetworkParts };  // nothing; its timeline; a price list
+enum class MetricOf : std::uint8_t { Run, Spans, NetworkParts, Routing };  // nothing; its timeline; a price list; tokens
 enum class Better : std::uint8_t { Less, More };
 
 struct MetricInfo {

@@ -329,6 +329,7 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   if (auto pipeline = pipeline_metrics(schedule, result.timeline);
       pipeline && (pipeline->stages > 1 || textbook))
     run.pipeline = std::move(pipeline);
+  run.experts = expert_balance(result, schedule, cluster, context.experts);
   run.memory = summarise_memory(result, schedule, cluster.device.memory);
   run.busiest_links = busiest_links(result, topology);
   run.link_kinds = summarise_link_kinds(result, topology);

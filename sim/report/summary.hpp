@@ -11,6 +11,7 @@
 #include "sim/core/quantity.hpp"
 #include "sim/device/cluster.hpp"
 #include "sim/report/claims.hpp"
+#include "sim/report/expert_balance.hpp"
 #include "sim/report/metrics.hpp"
 #include "sim/report/pipeline_metrics.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -31,6 +32,7 @@ struct RunContext {
   std::vector<Expectation> expect;
   std::optional<double> network_usd;  // what the cluster's whole network costs, and draws
   std::optional<Watts> network_power;
+  std::optional<ExpertTokens> experts;  // of a model that has some
 };
 
 struct MemorySummary {
@@ -109,6 +111,7 @@ struct RunSummary {
   std::optional<Watts> accelerator_power;   // of the ranks' devices together, at full load
   std::optional<Metrics> metrics;           // none when the run kept no timeline
   std::optional<PipelineMetrics> pipeline;  // of two stages or more, or without FLOP; with a timeline
+  std::optional<ExpertBalance> experts;     // where there are some
   std::optional<MemorySummary> memory;
   std::vector<LinkSummary> busiest_links;  // by utilisation, at most five
   std::vector<LinkKindSummary> link_kinds;

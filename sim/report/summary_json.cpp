@@ -90,6 +90,58 @@ Json pipeline_json(const PipelineMetrics& pipeline) {
           {"ranks", ranks}};
 }
 
+Json levels_json(const moe::LayerImbalance& imbalance) {
+  return {{"experts", number(imbalance.experts.max_over_mean)},
+          {"ranks", number(imbalance.ranks.max_over_mean)},
+          {"nodes", number(imbalance.nodes.max_over_mean)}};
+}
+
+void add_tokens(Json& object, const std::optional<ExpertTokens>& tokens) {
+  object["routing"] = tokens ? Json(tokens->routing) : Json(nullptr);
+  object["experts"] = tokens ? Json(tokens->experts) : Json(nullptr);
+  object["top_k"] = tokens ? Json(tokens->top_k) : Json(nullptr);
+  object["ranks"] = tokens ? Json(tokens->ranks) : Json(nullptr);
+  object["nodes"] = tokens ? Json(tokens->nodes) : Json(nullptr);
+  object["imbalance_mean"] = tokens ? levels_json(tokens->imbalance.mean) : Json(nullptr);
+  object["imbalance_worst"] = tokens ? levels_json(tokens->imbalance.largest) : Json(nullptr);
+  object["dropped_share"] = tokens ? number(tokens->dropped) : Json(nullptr);
+  object["padding_share"] = tokens ? number(tokens->padding) : Json(nullptr);
+}
+
+Json layers_json(const std::vector<ExpertTokens::Layer>& layers) {
+  Json list = Json::array();
+  for (const ExpertTokens::Layer& layer : layers)
+    list.push_back({{"layer", layer.number},
+                    {"imbalance", levels_json(layer.imbalance)},
+                    {"dropped_share", number(layer.dropped)},
+                    {"padding_share", number(layer.padding)}});
+  return list;
+}
+
+Json experts_json(const ExpertBalance& experts) {
+  Json object;
+  add_tokens(object, experts.tokens);
+  for (const auto& [name, bytes] : {std::pair("to_experts", &experts.to_experts), {"back", &experts.back}}) {
+    object[fmt::format("{}_inside_nodes_bytes", name)] = number(bytes->inside);
+    object[fmt::format("{}_between_nodes_bytes", name)] = number(bytes->between);
+  }
+  const std::optional<ExpertTimes>& times = experts.times;
+  const auto time = [&](Seconds ExpertTimes::*which) { return times ? number((*times).*which) : Json(nullptr); };
+  const auto rank = [&](RankId ExpertTimes::*which) {
+    return times ? Json(((*times).*which).value()) : Json(nullptr);
+  };
+  object["work_s"] = time(&ExpertTimes::work);
+  object["longest_work_s"] = time(&ExpertTimes::longest_work);
+  object["longest_work_rank"] = rank(&ExpertTimes::longest_work_rank);
+  object["work_of_fullest_s"] = time(&ExpertTimes::of_fullest);
+  object["transfer_s"] = time(&ExpertTimes::transfer);
+  object["wait_s"] = time(&ExpertTimes::wait);
+  object["longest_wait_s"] = time(&ExpertTimes::longest_wait);
+  object["longest_wait_rank"] = rank(&ExpertTimes::longest_wait_rank);
+  object["layers"] = experts.tokens ? layers_json(experts.tokens->layers) : Json::array();
+  return object;
+}
+
 Json links_json(const std::vector<LinkSummary>& links) {
   Json list = Json::array();
   for (const LinkSummary& link : links)
@@ -226,6 +278,7 @@ std::string summary_json(const RunSummary& run) {
     object[std::string(metric.json_key)] = metric.unit == MetricUnit::Size ? bytes(value) : number(value);
   }
   object["pipeline"] = run.pipeline ? pipeline_json(*run.pipeline) : Json(nullptr);
+  object["experts"] = run.experts ? experts_json(*run.experts) : Json(nullptr);
   add_memory(object, run.memory);
   object["busiest_links"] = links_json(run.busiest_links);
   object["link_kinds"] = link_kinds_json(run.link_kinds);

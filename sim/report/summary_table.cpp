@@ -6,6 +6,7 @@
 
 #include "sim/core/printable.hpp"
 #include "sim/core/units.hpp"
+#include "sim/report/expert_text.hpp"
 #include "sim/report/fault_text.hpp"
 #include "sim/report/metric_table.hpp"
 #include "sim/report/pipeline_text.hpp"
@@ -300,6 +301,7 @@ std::string summary_table(const RunSummary& run) {
   text += fold_text(run) + input_text(run.context) + "\n";
   text += result_table(run);
   if (run.pipeline) text += pipeline_table(*run.pipeline);
+  if (run.experts) text += expert_table(*run.experts);
   for (const std::string& warning : run.warnings) text += fmt::format("\n  warning: {}\n", warning);
   text += fault_table(run);
   if (run.memory) text += memory_table(*run.memory, run.ranks);

@@ -8,14 +8,16 @@ namespace {
 
 WorkCost cost_of(const Work& work, const Device& device) {
   WorkCost cost;
-  cost.launch = device.launch;
+  Seconds launched;
+  for (const Kernel& kernel : work.kernels)
+    cost.launched.push_back(launched += device.launch * static_cast<double>(kernel.launches));
   cost.followers.resize(work.kernels.size());
   for (std::size_t k = work.kernels.size(); k-- > 0;) {
     cost.device += kernel_time(work.kernels[k], device);
     cost.followers[k] = cost.device;
   }
   for (std::size_t k = 0; k < cost.followers.size(); ++k)
-    cost.bound = std::max(cost.bound, cost.launch * static_cast<double>(k + 1) + cost.followers[k]);
+    cost.bound = std::max(cost.bound, cost.launched[k] + cost.followers[k]);
   return cost;
 }
 
@@ -48,7 +50,7 @@ Seconds WorkCost::host_bound(double speed_factor) const {
   if (speed_factor == 1) return bound;
   Seconds slower;
   for (std::size_t k = 0; k < followers.size(); ++k)
-    slower = std::max(slower, launch * static_cast<double>(k + 1) + followers[k] * speed_factor);
+    slower = std::max(slower, launched[k] + followers[k] * speed_factor);
   return slower;
 }
 
@@ -81,7 +83,8 @@ CompiledSchedule compile(const Schedule& schedule, const Device& device) {
       program.stream_ops[op.stream.value()].push_back(i);
       if (const auto* compute = std::get_if<Compute>(&op.body)) {
         out.work = compute->work;
-        clock += device.launch * static_cast<double>(schedule.works[compute->work.value()].kernels.size());
+        const WorkCost& cost = compiled.works[compute->work.value()];
+        if (!cost.launched.empty()) clock += cost.launched.back();
       } else {
         clock += device.launch;
         if (const auto* collective = std::get_if<Collective>(&op.body))

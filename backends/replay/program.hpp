@@ -13,7 +13,7 @@ namespace syncline {
 /// What one work costs.
 struct WorkCost {
   Seconds device;                  // its kernels one after another, on an undisturbed device of speed 1
-  Seconds launch;                  // of the host, a kernel
+  std::vector<Seconds> launched;   // by kernel: what the host takes to issue it and those before it
   std::vector<Seconds> followers;  // by kernel: its time and that of those after it
 
   Seconds bound;  // host_bound(1), which nearly every op asks for

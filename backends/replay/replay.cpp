@@ -227,8 +227,9 @@ void Replay::check_units() {
       if (collective == nullptr || collective->units == 0 || units == 1) continue;
       takes_units_ = true;
       if (collective->units >= units)
-        throw std::invalid_argument(fmt::format("{} takes {} units of the device, which has {}; some must be left for compute",
-                                                name_of(collective->kind), collective->units, units));
+        throw std::invalid_argument(
+            fmt::format("{} takes {} units of the device, which has {}; some must be left for compute",
+                        name_of(collective->kind), collective->units, units));
     }
   }
 }
@@ -551,10 +552,10 @@ void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number
   const ProgramOp& op = program(seat).ops[number];
   const double pace = pace_of(seat, number);
   const Seconds now = network_.now();
-  Seconds issued = host_comes(seat, op);
+  const WorkCost& cost = cost_of(op);
   compute.host_bound = Seconds(0);
-  for (const Seconds followers : cost_of(op).followers) {
-    issued += cost_of(op).launch;
+  for (std::size_t kernel = 0; kernel < cost.followers.size(); ++kernel) {
+    const Seconds issued = host_comes(seat, op) + cost.launched[kernel], followers = cost.followers[kernel];
     if (issued > now)
       compute.host_bound = std::max(compute.host_bound, issued + followers * pace);
     else if (issued > Seconds(compute.updated))
@@ -565,8 +566,9 @@ void Replay::slow_down(Stream& compute, std::uint32_t seat, std::uint32_t number
 
 void Replay::plan_compute_end(std::uint32_t seat, std::uint32_t index) {
   const Stream& state = stream(seat, index);
-  at_op_end(seat, index,
-            std::max(Seconds(state.work_left / seats_[seat].compute_rate), state.host_bound - network_.now()));
+  at_op_end(
+      seat, index,
+      std::max(Seconds(state.work_left / seats_[seat].compute_rate), state.host_bound - network_.now()));
 }
 
 // One more, or one less, communication kernel on the device: compute under way goes on at another rate.

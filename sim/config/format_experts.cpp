@@ -52,6 +52,7 @@ Fields expert_fields(TrainingJob& job) {
                    Names<ExpertOverlap>{{"none", ExpertOverlap::None},
                                         {"shared-experts", ExpertOverlap::SharedExperts},
                                         {"batch", ExpertOverlap::Batch}}),
+          optional("host-waits", options.host_waits),
           optional("units", options.units, MostUnits)};
 }
 

@@ -97,6 +97,12 @@ Fields kernel_fields(TrainingShape& shape) {
                    Names<WeightGradients>{{"plain", WeightGradients::Plain},
                                           {"added", WeightGradients::Added},
                                           {"fused", WeightGradients::Fused}}),
+          optional("graphs", shape.graphs,
+                   Names<Graphs>{{"none", Graphs::None},
+                                 {"router", Graphs::Router},
+                                 {"attention-and-router", Graphs::Attention},
+                                 {"layers", Graphs::WholeLayers},
+                                 {"step", Graphs::Step}}),
           optional("fused-loss", shape.fused_loss),
           optional("frozen", shape.frozen),
           optional("dropout", shape.dropout)};

@@ -48,7 +48,10 @@ Seconds memory_time(const Kernel& kernel, const Device& device) {
   if (device.hbm_bandwidth <= BytesPerSecond(0)) {
     throw std::invalid_argument(fmt::format("device \"{}\" has no memory bandwidth", device.name));
   }
-  return kernel.hbm / (device.hbm_bandwidth * device.hbm_efficiency);
+  const bool gathers = kernel.kind == KernelClass::Gather;
+  const double share =
+      gathers ? device.gather_efficiency.value_or(device.hbm_efficiency) : device.hbm_efficiency;
+  return kernel.hbm / (device.hbm_bandwidth * share);
 }
 
 /// Without the gap.

@@ -51,6 +51,7 @@ struct Device {
   Bytes memory;                             // capacity
   BytesPerSecond hbm_bandwidth;
   double hbm_efficiency = 1.0;
+  std::optional<double> gather_efficiency{};  // of kernels that move rows to other places; not given: as all
   GemmModel gemm;
   double sustained_clock = 1.0;    // clock under load ÷ clock at which the shares of peak were measured
   double attention_forward = 1.0;  // share of peak, flash attention, causal FLOP, head size up to 128

@@ -61,9 +61,10 @@ std::vector<Step> parallel_loss(const Slice& s) {
   return {largest, chosen, sum, softmax};
 }
 
-/// Nothing outside the layers is computed again.
+/// Nothing outside the layers is computed again, or in a graph but that of the step.
 TrainingShape kept(TrainingShape shape) {
   shape.recompute = Recompute::None;
+  if (shape.graphs != Graphs::Step) shape.graphs = Graphs::None;
   return shape;
 }
 

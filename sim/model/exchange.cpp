@@ -79,9 +79,34 @@ std::optional<LayerCollective> all_reduce_of_tokens(const Slice& slice, std::str
   return collective(LayerGroup::Tensor, CollectiveKind::AllReduce, slice.tokens * Fp32, part);
 }
 
-ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape) {
+namespace {
+
+/// Kernels in a row that are in a graph are begun by one call.
+void begin_graphs(std::vector<Kernel>& kernels) {
+  int before = 1;
+  for (Kernel& kernel : kernels) {
+    const int own = kernel.launches;
+    if (own == 0 && before != 0) kernel.launches = 1;
+    before = own;
+  }
+}
+
+/// The steps, with those of a graph marked.
+std::vector<Step> captured(std::vector<Step> steps, Graphs graphs) {
+  for (Step& step : steps) {
+    if (graphs < step.graph) continue;
+    for (auto* kernels : {&step.forward, &step.input, &step.weight})
+      for (Kernel& kernel : *kernels) kernel.launches = 0;
+  }
+  return steps;
+}
+
+}  // namespace
+
+ModuleCost cost_of(const std::vector<Step>& all, const TrainingShape& shape) {
   std::vector<Piece> forward, again, input;
   ModuleCost cost;
+  const std::vector<Step> steps = shape.graphs == Graphs::None ? all : captured(all, shape.graphs);
   for (const Step& step : steps) {
     const std::vector<Piece> pieces{{step.forward, {}, step.by_tokens, step.ends_forward, step.by_load},
                                     {{}, step.after_forward}};
@@ -97,6 +122,10 @@ ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape) {
   cost.forward = join(std::move(forward), shape.tensor_chunks);
   cost.recompute = join(std::move(again), shape.tensor_chunks);
   cost.backward_input = join(std::move(input), shape.tensor_chunks);
+  if (shape.graphs == Graphs::None) return cost;
+  for (auto* segments : {&cost.forward, &cost.recompute, &cost.backward_input})
+    for (Segment& segment : *segments) begin_graphs(segment.kernels);
+  for (auto* kernels : {&cost.expert_weight, &cost.backward_weight}) begin_graphs(*kernels);
   return cost;
 }
 

@@ -63,9 +63,11 @@ class Experts {
               : std::vector{2 * Fp32, 2 * Fp32, 2 * Fp32, Fp32 + 1, 2 * Fp32, 2 * Fp32};
     Step product = plain_linear(s_, s_.own_tokens, s_.hidden, spec_.count, Again::No);
     product.by_tokens = false;
+    product.graph = Graphs::Router;
     add(std::move(product));
     add({.forward = elementwise(Precision::Fp32, scores, passes),
-         .input = elementwise(Precision::Fp32, scores, passes)});
+         .input = elementwise(Precision::Fp32, scores, passes),
+         .graph = Graphs::Router});
     if (spec_.shared_gate) add(plain_linear(s_, s_.own_tokens, s_.hidden, 1, Again::No));
   }
 
@@ -92,7 +94,15 @@ class Experts {
   /// tokens as they are.
   [[nodiscard]] std::vector<Kernel> copied(double copies) const {
     if (shape_.experts.dispatch != Dispatch::AllToAll && cut()) return {};
-    return elementwise(s_.precision, s_.hidden, {(s_.own_tokens + copies) * s_.e});
+    return moved((s_.own_tokens + copies) * s_.hidden * s_.e);
+  }
+
+  [[nodiscard]] std::vector<Kernel> moved(double bytes) const {
+    Kernel kernel;
+    kernel.kind = KernelClass::Gather;
+    kernel.precision = s_.precision;
+    kernel.hbm = Bytes(bytes);
+    return {kernel};
   }
 
   [[nodiscard]] LayerCollective exchange(TokenWay way, std::string_view part, bool awaited) const {
@@ -125,6 +135,10 @@ class Experts {
     add(std::move(step));
   }
 
+  [[nodiscard]] bool host_waits() const {
+    return shape_.experts.host_waits.value_or(s_.megatron && !shape_.experts.pad);
+  }
+
   [[nodiscard]] bool overlaps() const {
     return shape_.experts.overlap == ExpertOverlap::SharedExperts && spec_.shared_ffn > 0;
   }
@@ -133,7 +147,7 @@ class Experts {
   void put_in_order() {
     Step step{.again = Again::No};
     if (cut() && s_.local_experts > 1) {
-      step.forward = elementwise(s_.precision, s_.routed * s_.hidden, {2 * s_.e});
+      step.forward = moved(s_.routed * s_.hidden * 2 * s_.e);
       step.input = step.forward;
     }
     if (cut()) step.after_backward = exchange(TokenWay::Back, "dispatch-gradient", !overlaps());
@@ -154,10 +168,43 @@ class Experts {
     const bool gated = model_.activation == Activation::Swiglu;
     const double each = s_.routed / s_.local_experts, inner = (gated ? 2 : 1) * s_.expert_ffn;
     add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts));
-    Step activated = activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
+    Step activated =
+        op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
     add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts));
+    if (op_by_op()) add_loaded(weighted_bias());
+  }
+
+  /// Megatron-LM's experts with biases, as gpt-oss has them, go through the framework's kernels, and all that the tokens'
+  /// weights touch is in fp32 (TEGroupedMLP._apply_bias, weighted_bias_quick_geglu_impl). Not in a graph of the step,
+  /// which it does not allow: there kernels are fused.
+  [[nodiscard]] bool op_by_op() const { return model_.bias && s_.megatron && shape_.graphs != Graphs::Step; }
+
+  /// Gate g and the other half u are clamped and put together again; (u + 1) · g · sigmoid(1.702 g), times the weight.
+  [[nodiscard]] Step clamped_activation() const {
+    const double e = s_.e, elements = s_.routed * s_.expert_ffn;
+    const std::vector<double> clamp{2 * e, 2 * e, 4 * e}, gelu{2 * e, 2 * e, 3 * e, 2 * e, 3 * e};
+    const double scaled = e + Fp32, times = 2 * Fp32 + e;  // a product of one in fp32
+    const std::vector<double> derivative{scaled, 2 * e, 2 * e, times, 2 * e, 3 * e,    2 * e,     2 * e,
+                                         times,  2 * e, times, times, times, 4 * Fp32, 2 * scaled};
+    const std::vector<double> of_weight{scaled, times, Fp32}, of_clamp{3 * e, 3 * e, 4 * e};
+    Step step;
+    for (const auto& passes : {clamp, gelu, {scaled, scaled}})
+      append(step.forward, elementwise(s_.precision, elements, passes));
+    for (const auto& passes : {derivative, gelu, of_weight, of_clamp})
+      append(step.input, elementwise(s_.precision, elements, passes));
+    append(step.input, elementwise(s_.precision, elements, {2 * e}));  // sum for the first product's bias
+    return step;
+  }
+
+  /// The second product's bias times the token's weight, added expert by expert, all of them put together, and cast.
+  [[nodiscard]] Step weighted_bias() const {
+    const double e = s_.e, elements = s_.routed * s_.hidden, cast = e + Fp32;
+    Step step;
+    step.forward = elementwise(s_.precision, elements, {Fp32, e + 2 * Fp32, 2 * Fp32, cast});
+    step.input = elementwise(s_.precision, elements, {cast, cast, 2 * Fp32, Fp32, 2 * Fp32, Fp32, 2 * e});
+    return step;
   }
 
   void return_home() {
@@ -165,8 +212,7 @@ class Experts {
       add({.after_forward = among_tensor(CollectiveKind::ReduceScatter),
            .before_backward = among_tensor(CollectiveKind::AllGather)});
     Step back{.again = Again::No};
-    if (cut() && s_.local_experts > 1)
-      back.forward = back.input = elementwise(s_.precision, s_.routed * s_.hidden, {2 * s_.e});
+    if (cut() && s_.local_experts > 1) back.forward = back.input = moved(s_.routed * s_.hidden * 2 * s_.e);
     add_loaded(std::move(back));
     Step home{.again = Again::No};
     if (cut()) {

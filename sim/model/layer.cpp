@@ -22,6 +22,7 @@ class Layer {
     else
       project();
     attend();
+    for (Step& step : steps_) step.graph = Graphs::Attention;
     if (kind == LayerKind::Experts)
       add_experts();
     else
@@ -124,7 +125,9 @@ class Layer {
   void add_experts() {
     const int readers =
         1 + (s_.shared_ffn > 0 ? first_products(s_, model_) : 0);  // router and dispatch are one
-    add(norm(s_, model_, shape_.fusion, readers, true, true));
+    Step before = norm(s_, model_, shape_.fusion, readers, true, true);
+    before.graph = Graphs::Router;
+    add(std::move(before));
     for (Step& step : expert_steps(s_, model_, shape_)) add(std::move(step));
     add(residual(s_, model_, shape_, Again::No));
   }

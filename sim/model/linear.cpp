@@ -44,6 +44,15 @@ std::vector<Kernel> cast(const Slice& s, double elements, int copies) {
   return elementwise(s.precision, elements, passes);
 }
 
+/// Transformer Engine's grouped products, and the casts before them, are a call of the host for each expert
+/// (multi_stream_cublas_gemm: nvte_multi_tensor_gemm of Transformer Engine 2).
+Step called_for_each(Step step, const Slice& s, double batch) {
+  if (batch == 1 || !s.megatron) return step;
+  for (auto* kernels : {&step.forward, &step.input, &step.weight})
+    for (Kernel& kernel : *kernels) kernel.launches = static_cast<int>(batch);
+  return step;
+}
+
 std::vector<Kernel> joined(std::vector<Kernel> first, const std::vector<Kernel>& then) {
   append(first, then);
   return first;
@@ -57,7 +66,7 @@ Step plain_linear(const Slice& s, double tokens, double in, double out, Again ag
 
 Step linear(const Slice& s, double tokens, double in, double out, Again again, double batch) {
   Step step = linear_in(s, s.linear, tokens, in, out, again, batch);
-  if (!s.narrow()) return step;
+  if (!s.narrow()) return called_for_each(std::move(step), s, batch);
   const bool once = s.megatron;  // both ways in forward; else once more in backward
   const int copies = once && !s.frozen ? 2 : 1;
   const std::vector<Kernel> input = cast(s, batch * tokens * in, copies);
@@ -67,7 +76,7 @@ Step linear(const Slice& s, double tokens, double in, double out, Again again, d
   if (!once) append(before, weight);
   step.input = joined(before, step.input);
   if (!once && !s.frozen) step.weight = joined(input, step.weight);
-  return step;
+  return called_for_each(std::move(step), s, batch);
 }
 
 }  // namespace syncline::transformer

@@ -158,6 +158,11 @@ enum class Dispatch : std::uint8_t { AllToAll, TwoHop, AllGather };
 /// 3.2.1; Megatron-LM's overlap_moe_expert_parallel_comm).
 enum class ExpertOverlap : std::uint8_t { None, SharedExperts, Batch };
 
+/// What is captured in CUDA graphs, whose kernels cost the host one call together. Router: the router of expert layers,
+/// with what comes before their dispatch. Attention: that and attention, with the norms. Layers: each whole layer. Step:
+/// everything.
+enum class Graphs : std::uint8_t { None, Router, Attention, WholeLayers, Step };
+
 /// How expert layers are run.
 struct ExpertOptions {
   int parallel = 1;  // ep, ranks that share the experts of a layer; divides their count
@@ -170,6 +175,9 @@ struct ExpertOptions {
       dispatched{};  // what goes to experts (and the gradients of what comes back); of compute
   std::optional<Precision> combined{};  // ... and comes back; of compute
   ExpertOverlap overlap = ExpertOverlap::None;
+  /// The host stands before each dispatch of forward until it knows how many tokens will come: it must allocate what they
+  /// are put into. Not given: so of Megatron's layers, unless experts are padded.
+  std::optional<bool> host_waits{};
   int units = 0;  // of the device, that dispatch and combine take from compute; 0: as any communication
   friend bool operator==(const ExpertOptions&, const ExpertOptions&) = default;
 };
@@ -206,6 +214,7 @@ struct TrainingShape {
   AttentionKernels attention = AttentionKernels::Flash;
   bool dropout = false;  // after embedding, attention and MLP; of probabilities where attention is unfused
                          // (flash attention makes its own in registers)
+  Graphs graphs = Graphs::None;
   ExpertOptions experts{};
   [[nodiscard]] std::int64_t tokens() const { return sequence * microbatch; }  // of a microbatch, all ranks
 };
@@ -227,6 +236,7 @@ struct LayerCollective {
   std::string name;  // for tags: "all-reduce-attention"
   bool awaited =
       true;  // false: the next segment does not need it and may run beside it; the one after that does
+  bool host_waits = false;        // the host issues it only when the kernels before it have run
   TokenWay way = TokenWay::None;  // of tokens by the routing; `bytes` is of tokens · k copies
   friend bool operator==(const LayerCollective&, const LayerCollective&) = default;
 };

@@ -92,7 +92,8 @@ struct Step {
   // Whether a segment ends with its kernels, so that what follows waits for a collective that they run
   // beside.
   bool ends_forward = false, ends_input = false;
-  bool by_load = false;  // as Segment::by_load
+  bool by_load = false;                // as Segment::by_load
+  Graphs graph = Graphs::WholeLayers;  // the least of them that has its kernels
   std::optional<LayerCollective> after_forward{};
   std::optional<LayerCollective> before_backward{};
   std::optional<LayerCollective> after_backward{};
@@ -163,7 +164,7 @@ struct Step {
                                           const TrainingShape& shape, double ffn, std::string_view part);
 
 /// Fills forward, recompute and both backward parts.
-[[nodiscard]] ModuleCost cost_of(const std::vector<Step>& steps, const TrainingShape& shape);
+[[nodiscard]] ModuleCost cost_of(const std::vector<Step>& all, const TrainingShape& shape);
 
 /// Kernels or a collective, one of the two, in a list of them.
 struct Piece {

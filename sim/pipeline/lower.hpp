@@ -51,6 +51,7 @@ struct Step {
   int needs = -1;          // ... wait for this one; -1: none
   std::vector<MemoryEffect> memory;
   std::optional<LoadId> load{};  // as of an op
+  bool host_waits = false;       // the host issues it only when what it stands after has ended
 };
 
 struct Lowering {

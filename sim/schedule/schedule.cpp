@@ -14,7 +14,7 @@ template <class Enum>
 struct Names;
 template <>
 struct Names<KernelClass> {
-  static constexpr std::array<std::string_view, 5> all{"gemm", "attention", "elementwise", "optimizer",
+  static constexpr std::array<std::string_view, 6> all{"gemm", "attention", "elementwise", "gather", "optimizer",
                                                        "fixed"};
 };
 template <>

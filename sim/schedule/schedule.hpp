@@ -18,7 +18,8 @@ namespace syncline {
 
 // --- compute -------------------------------------------------------------------------------------------------------
 
-enum class KernelClass : std::uint8_t { Gemm, Attention, Elementwise, Optimizer, Fixed };
+/// Gather: rows moved to other places, as elementwise else.
+enum class KernelClass : std::uint8_t { Gemm, Attention, Elementwise, Gather, Optimizer, Fixed };
 /// Of the operands. Fp8Block: fp8 with a scale for each block of 128 numbers, which has a rate of its own.
 enum class Precision : std::uint8_t { Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4, Fp8Block };
 
@@ -32,6 +33,7 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0;  // Gemm: the sizes. Attention: m query length, n key length, k head size
   bool backward = false;             // Attention: its backward kernel
   Seconds fixed;                     // Fixed: the time itself
+  int launches = 1;  // calls of the host that it takes; 0: it is in a graph that another's call has begun
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 

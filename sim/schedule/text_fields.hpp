@@ -116,12 +116,17 @@ inline constexpr std::array LoadFields{positional<&RankLoad::name>("name"),
 inline constexpr std::array JobFields{
     required<&Job::tokens>("tokens"), required<&Job::model_flop>("model-flop"),
     required<&Job::hardware_flop>("hardware-flop"), required<&Job::precision>("precision")};
-inline constexpr std::array KernelFields{
-    positional<&Kernel::kind>("class"),  positional<&Kernel::precision>("precision"),
-    flag<&Kernel::backward>("backward"), optional<&Kernel::m>("m"),
-    optional<&Kernel::n>("n"),           optional<&Kernel::k>("k"),
-    optional<&Kernel::batch>("batch"),   optional<&Kernel::flop>("flop"),
-    optional<&Kernel::hbm>("hbm-bytes"), optional<&Kernel::fixed>("seconds")};
+inline constexpr std::array KernelFields{positional<&Kernel::kind>("class"),
+                                         positional<&Kernel::precision>("precision"),
+                                         flag<&Kernel::backward>("backward"),
+                                         optional<&Kernel::m>("m"),
+                                         optional<&Kernel::n>("n"),
+                                         optional<&Kernel::k>("k"),
+                                         optional<&Kernel::batch>("batch"),
+                                         optional<&Kernel::flop>("flop"),
+                                         optional<&Kernel::hbm>("hbm-bytes"),
+                                         optional<&Kernel::fixed>("seconds"),
+                                         optional<&Kernel::launches>("launches")};
 inline constexpr std::array RoleFields{positional<&RoleLine::name>("name"),
                                        required<&RoleLine::ranks>("ranks")};
 inline constexpr std::array ResidentFields{positional<&MemoryEffect::category>("category"),
@@ -141,10 +146,10 @@ template <>
 struct BodyText<Collective> {
   static constexpr std::string_view Word = "collective";
   static constexpr std::array Fields{
-      positional<&Collective::kind>("kind"), required<&Collective::family>("family"),
-      required<&Collective::bytes>("bytes"), optional<&Collective::algorithm>("algorithm"),
+      positional<&Collective::kind>("kind"),   required<&Collective::family>("family"),
+      required<&Collective::bytes>("bytes"),   optional<&Collective::algorithm>("algorithm"),
       optional<&Collective::chunks>("chunks"), optional<&Collective::exchange>("exchange"),
-      flag<&Collective::back>("back"),       optional<&Collective::library>("library"),
+      flag<&Collective::back>("back"),         optional<&Collective::library>("library"),
       optional<&Collective::units>("units")};
 };
 template <>

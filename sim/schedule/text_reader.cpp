@@ -289,15 +289,17 @@ class Reader {
     const std::size_t members = record.counts.columns, rows = record.counts.rows();
     const auto node_members = static_cast<std::size_t>(record.node_members);
     if (rows % members != 0)
-      in.fail(start, fmt::format("counts have {} rows of {} numbers; expected {} rows for each group", rows, members,
-                                 members));
+      in.fail(start, fmt::format("counts have {} rows of {} numbers; expected {} rows for each group", rows,
+                                 members, members));
     if ((node_members > 0) != record.to_nodes.has_value())
       in.fail(start, "node-members= and to-nodes= stand together");
     if (record.to_nodes && members % node_members != 0)
       in.fail(start, fmt::format("{} members on a node do not divide {} members", node_members, members));
-    if (record.to_nodes && (record.to_nodes->columns != members / node_members || record.to_nodes->rows() != rows))
-      in.fail(start, fmt::format("to-nodes has {} rows of {} numbers; expected {} of {}, as many rows as counts",
-                                 record.to_nodes->rows(), record.to_nodes->columns, rows, members / node_members));
+    if (record.to_nodes &&
+        (record.to_nodes->columns != members / node_members || record.to_nodes->rows() != rows))
+      in.fail(start,
+              fmt::format("to-nodes has {} rows of {} numbers; expected {} of {}, as many rows as counts",
+                          record.to_nodes->rows(), record.to_nodes->columns, rows, members / node_members));
     declare(in, start, "exchange", scope_.exchanges, record.name);
     if (!record.to_nodes) record.to_nodes.emplace();
     const std::size_t more = record.counts.numbers.size() + record.to_nodes->numbers.size();
@@ -341,6 +343,8 @@ class Reader {
     if (sized && least < 1)
       in.fail(start, fmt::format("a kernel of class {} needs m, n, k and batch, each 1 or more",
                                  name_of(kernel.kind)));
+    if (kernel.launches < 0)
+      in.fail(start, fmt::format("launches is {}; expected 0 or more", kernel.launches));
   }
 
   void read_role(LineCursor& in) {

@@ -152,6 +152,8 @@ class Layout {
           traffic_->place(now.layer, op.load);
         }
       }
+      const auto* collective = std::get_if<LayerCollective>(&step.body);
+      if (collective != nullptr && collective->host_waits) wait_for(after, op.tag);
       op.after = after;
       std::sort(op.after.begin(), op.after.end());
       const OpIndex index = issue(std::move(op));
@@ -164,6 +166,17 @@ class Layout {
     }
     computes_.push_back(OpIndex(ops_.size() - 1));
     add_effects(position, ops_[first].memory, ops_.back().memory);
+  }
+
+  /// The host, before it goes on.
+  void wait_for(const std::vector<OpIndex>& ops, const Tag& tag) {
+    for (const OpIndex awaited : ops) {
+      Op wait;
+      wait.body = HostWait{awaited};
+      wait.tag = tag;
+      wait.tag.name += "-host";
+      issue(std::move(wait));
+    }
   }
 
   static void append(std::vector<OpIndex>& to, const std::vector<OpIndex>& more) {

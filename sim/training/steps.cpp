@@ -40,6 +40,7 @@ Step between_kernels(const LayerCollective& what, Phase phase, const Groups& gro
   SYNCLINE_CHECK(place.family, "a collective between kernels has a group of ranks");
   Step step = collective(*place.family, place.stream, what.kind, what.bytes, phase, what.name);
   step.awaited = what.awaited;
+  step.host_waits = what.host_waits;
   if (what.way == TokenWay::None) return step;
   auto& exchange = std::get<Collective>(step.body);
   exchange.exchange = ExpertTraffic::AnyExchange;

@@ -13,6 +13,7 @@ class Calibrate : public Subcommand {
     parts_.push_back(make_calibrate_device());
     parts_.push_back(make_calibrate_fabric());
     parts_.push_back(make_calibrate_library());
+    parts_.push_back(make_calibrate_experts());
   }
   std::string name() const override { return "calibrate"; }
   std::string summary() const override { return "Fit figures of hardware to measured tables"; }

@@ -10,5 +10,6 @@ namespace syncline {
 std::unique_ptr<Subcommand> make_calibrate_device();
 std::unique_ptr<Subcommand> make_calibrate_fabric();
 std::unique_ptr<Subcommand> make_calibrate_library();
+std::unique_ptr<Subcommand> make_calibrate_experts();
 
 }  // namespace syncline

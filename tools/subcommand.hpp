@@ -42,6 +42,7 @@ std::unique_ptr<Subcommand> make_show();
 std::unique_ptr<Subcommand> make_schedule();
 std::unique_ptr<Subcommand> make_pipeline();
 std::unique_ptr<Subcommand> make_collective();
+std::unique_ptr<Subcommand> make_experts();
 std::unique_ptr<Subcommand> make_topology();
 std::unique_ptr<Subcommand> make_calibrate();
 std::unique_ptr<Subcommand> make_sweep();

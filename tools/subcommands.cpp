@@ -9,6 +9,7 @@ std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
   all.push_back(make_schedule());
   all.push_back(make_pipeline());
   all.push_back(make_collective());
+  all.push_back(make_experts());
   all.push_back(make_topology());
   all.push_back(make_calibrate());
   all.push_back(make_sweep());

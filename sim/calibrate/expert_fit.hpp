@@ -26,9 +26,9 @@ struct ExpertError {
 /// Least Σ √(e² + 0.03²), e = log(predicted / measured), so that single odd rows pull little, plus a pull of
 /// each figure to its usual value, 0.03 · (log(figure / usual) / width)², which a few rows outweigh. Usual
 /// values, in a first round: those of `guess` or of the code, and shares of the data-sheet rates of `links`,
-/// which bound the fitted ones. In a second, for latencies and lanes, the geometric means over the same kernel
-/// and operation of other libraries of the family. Rates between nodes differ by their number where two or more
-/// numbers have at least 20 rows each.
+/// which bound the fitted ones. In a second, for latencies and lanes, the geometric means over the same
+/// kernel and operation of other libraries of the family. Rates between nodes differ by their number where
+/// two or more numbers have at least 20 rows each.
 void fit_experts(std::vector<ExpertLibrary>& libraries, std::span<const ExpertRow> rows);
 
 /// The same with every series predicted by figures fitted without it (usual values as in the second round).

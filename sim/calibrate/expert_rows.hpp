@@ -1,5 +1,5 @@
-// Measured dispatch and combine out of a table with the columns of moe_alltoall.csv, each row with the library
-// of libraries/experts/ that it is of.
+// Measured dispatch and combine out of a table with the columns of moe_alltoall.csv, each row with its
+// library of libraries/experts/.
 #pragma once
 
 #include <span>
@@ -30,10 +30,10 @@ struct ExpertTable {
 /// A row belongs to the first library whose `rows` fit it and that has a kernel for it; else to the first of
 /// which all fits but the GPU, and that stands for this one.
 ///
-/// Columns: library, kernel, gpu, ep_ranks, op, and time_us or bandwidth_gbps with bandwidth_kind; where there
-/// are any id, source, nodes, network, tokens_per_rank, hidden, topk, experts, dispatch_dtype, combine_dtype,
-/// sms. What a row leaves empty is as in the library's benchmark. A bandwidth becomes a time by the bytes that
-/// it counts:
+/// Columns: library, kernel, gpu, ep_ranks, op, and time_us or bandwidth_gbps with bandwidth_kind; where
+/// there are any id, source, nodes, network, tokens_per_rank, hidden, topk, experts, dispatch_dtype,
+/// combine_dtype, sms. What a row leaves empty is as in the library's benchmark. A bandwidth becomes a time
+/// by the bytes that it counts:
 /// - NVLink, XGMI: the copies that reach a rank, the one to itself among them;
 /// - RDMA: the copies that reach a node, its own among them (DeepEP, tests/legacy/test_internode.py,
 ///   num_rdma_token_sent); of kernels without a second hop, every copy (tests/legacy/test_low_latency.py).

@@ -1,4 +1,4 @@
-// libraries/experts/NAME.yaml: a library of dispatch and combine with its figures on one kind of GPU and network.
+// libraries/experts/NAME.yaml: a library of dispatch and combine, its figures on one kind of GPU and network.
 //
 //   version: 1
 //   name: deepep-h100
@@ -9,7 +9,7 @@
 //   links: {inside: 450GBps, between: 50GBps}      # data sheet, of one rank and direction: no rate is above
 //   benchmark: {tokens: 4096, top-nodes: 4}        # what was run, where a row does not say it
 //   kernels:
-//     - {name: internode, rows: "^normal", nodes: several, travel: two-hop, lanes: sms, sms: 24, figures: [...]}
+//     - {name: internode, rows: "^normal", nodes: several, travel: two-hop, lanes: sms, sms: 24, figures: []}
 #pragma once
 
 #include <string>

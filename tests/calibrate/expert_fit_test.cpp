@@ -1,4 +1,4 @@
-// Measured dispatch and combine: whose a row is, what it says, and figures found again in rows made from them.
+// Measured dispatch and combine: whose a row is, what it says, and figures found again in rows made of them.
 #include "sim/calibrate/expert_fit.hpp"
 
 #include <doctest/doctest.h>

@@ -170,6 +170,7 @@ class Experts {
     add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
+    if (in_products()) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
     add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts));
@@ -180,6 +181,12 @@ class Experts {
   /// weights touch is in fp32 (TEGroupedMLP._apply_bias, weighted_bias_quick_geglu_impl). Not in a graph of the step,
   /// which it does not allow: there kernels are fused.
   [[nodiscard]] bool op_by_op() const { return model_.bias && s_.megatron && shape_.graphs != Graphs::Step; }
+
+  /// A graph of the step has Transformer Engine's grouped products of narrow numbers that apply the activation, and its
+  /// derivative, to what they write (ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8; its issue 2897).
+  [[nodiscard]] bool in_products() const {
+    return s_.megatron && s_.narrow() && shape_.graphs == Graphs::Step;
+  }
 
   /// Gate g and the other half u are clamped and put together again; (u + 1) · g · sigmoid(1.702 g), times the weight.
   [[nodiscard]] Step clamped_activation() const {

@@ -208,6 +208,34 @@ TEST_CASE("what depends on the tokens that came stands by itself") {
   CHECK(products(expert_kernels(model(), shape(4), 2 * routed)) == 6 * by_load);
 }
 
+TEST_CASE("Megatron's experts with biases go through kernel after kernel, but in a graph of the step") {
+  const auto bytes = [](const std::vector<Segment>& segments) {
+    double sum = 0;
+    for (const Kernel& kernel : test::of_kind(kernels_of(segments), KernelClass::Elementwise))
+      sum += kernel.hbm.si();
+    return sum;
+  };
+  ModelSpec biased = model();
+  biased.bias = true;
+  TrainingShape one_by_one = shape(), captured = shape();
+  captured.graphs = Graphs::Step;
+  const double elements = Tokens * TopK * 64;  // experts are as wide as the stream
+  // Forward: clamps 4 + 4 + 8 bytes an element, gelu(g) · (u + 1) 4 + 4 + 6 + 4 + 6, weight 6 + 6; bias 4 + 10 + 8 + 6; in place of
+  // one kernel that reads both halves and writes their product, 6.
+  CHECK(bytes(layer(biased, one_by_one).forward) - bytes(layer(biased, captured).forward) ==
+        doctest::Approx((52 + 28 - 6) * elements));
+  CHECK(bytes(layer(biased, one_by_one).backward_input) > bytes(layer(biased, captured).backward_input));
+  one_by_one.implementation = captured.implementation = Implementation::Torchtitan;
+  CHECK(bytes(layer(biased, one_by_one).forward) == bytes(layer(biased, captured).forward));
+
+  // Narrow products of such a graph activate what they write.
+  TrainingShape narrow = shape(), fused = captured;
+  fused.implementation = Implementation::Megatron;
+  narrow.linear = fused.linear = Precision::Fp8;
+  CHECK(bytes(layer(model(), narrow).forward) - bytes(layer(model(), fused).forward) ==
+        doctest::Approx(6 * elements));
+}
+
 TEST_CASE("capacity: padded experts compute as many as they can take, others lose what is beyond") {
   TrainingShape limited = shape(4);
   limited.experts.capacity = 1.5;

@@ -1,33 +1,16 @@
 #include "backends/replay/collective_player.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <stdexcept>
 
-#include "backends/replay/replay.hpp"
-#include "backends/replay/token.hpp"
 #include "sim/core/error.hpp"
-#include "sim/network/fluid.hpp"
 
 namespace syncline {
 namespace {
 
-constexpr std::uint32_t PositionBits = 20;
-constexpr std::uint32_t PositionMask = (1U << PositionBits) - 1;
-
 // Of one exchange; they cost the square of their number, and more are one action.
 constexpr std::size_t MostFanOuts = 512;
-
-constexpr double LongestRehearsal = 100000;  // sends: a tenth of a second
-
-constexpr double Rounding = 1e-9;  // predicted times nearer than this, as a share, are equal
-
-std::uint32_t step_of(std::size_t lane, std::size_t position) {
-  return static_cast<std::uint32_t>(lane) << PositionBits | static_cast<std::uint32_t>(position);
-}
 
 void insert_if_different(std::vector<HopCost>& ascending, const HopCost& cost) {
   const auto place = std::lower_bound(ascending.begin(), ascending.end(), cost);
@@ -48,10 +31,6 @@ void put_side_by_side(CollectivePlan& plan, std::size_t members) {
   plan.lanes.clear();
   plan.tracks.reset();
   plan.flows = std::make_shared<const std::vector<Flow>>(std::move(flows));
-}
-
-std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
-  return pattern == Burst::Pattern::AllPairs ? members : 1;
 }
 
 double imbalance_of(const ExchangeView& exchange) {
@@ -77,8 +56,7 @@ CollectivePlayer::CollectivePlayer(const Schedule& schedule, const Cluster& clus
       sum_(cluster.topology.links().size()),
       waits_(cluster.topology.links().size()) {}
 
-// --- what is known of groups and of what they run
-// ------------------------------------------------------------------
+// --- what is known of groups and of what they run ---
 
 std::span<const RankId> CollectivePlayer::members_of(const Collective& collective, GroupId group) const {
   return schedule_.families[collective.family.value()].members(group);
@@ -134,8 +112,8 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
   const auto [known, added] =
-      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks,
-                               collective.exchange, collective.back, collective.library});
+      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(),
+                               collective.chunks, collective.exchange, collective.back, collective.library});
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
@@ -166,19 +144,6 @@ void CollectivePlayer::look_up_again() {
       lay_out(part);
     }
   }
-}
-
-const Bundle* CollectivePlayer::bundle_of(std::uint32_t slot, std::uint32_t step) const {
-  const Live& live = live_[slot];
-  const Part& part = *live.part;
-  if (part.bundle != nullptr) return part.bundle;
-  if (detail_ == Detail::Full || part.lanes != nullptr) return nullptr;
-  if (part.rounds == nullptr) {
-    const Burst& burst = part.plan.phases[live.phase];
-    return &(*part.group->fan_outs[static_cast<std::size_t>(burst.pattern)])[step].bundle;
-  }
-  const std::size_t track = step >> PositionBits, piece = step & PositionMask;
-  return &part.rounds->paths[track][live.pieces[track][piece].round].bundle;
 }
 
 void CollectivePlayer::lay_out(Part& part) {
@@ -223,185 +188,7 @@ void CollectivePlayer::add_idle(const Collective& collective, Part& part) {
   part.plan = {};
 }
 
-// --- how a collective is carried out ---
-
-CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collective, Group& group) {
-  const Algorithm asked = collective.algorithm;
-  if (asked != Algorithm::Auto)
-    if (const std::optional<std::string> why = refusal(collective, asked, group))
-      throw std::invalid_argument(*why);
-  if (goes_by_layout(collective, asked, group) && !group.alike)
-    throw std::invalid_argument(
-        fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
-                    "cluster, and {} goes by that",
-                    name_of(asked)));
-  if (const CollectiveFigures* figures = figures_of(collective)) {
-    const Method method = by_figures(collective, group, *figures);
-    if (method.figures != nullptr) return method;
-  }
-  if (asked == Algorithm::InNetwork)
-    throw std::invalid_argument(
-        fmt::format("{} cannot go by in-network: the topology has no figures of it under "
-                    "\"collectives\"",
-                    name_of(collective.kind)));
-  return {asked == Algorithm::Auto ? by_links(collective, group) : asked, nullptr};
-}
-
-// Whose figures it has; null: it goes by the links.
-const CollectiveFigures* CollectivePlayer::figures_of(const Collective&) const {
-  return paths_.topology().collectives();
-}
-
-std::optional<std::string> CollectivePlayer::refusal(const Collective& collective, Algorithm algorithm,
-                                                     const Group& group) const {
-  return collective.exchange
-             ? exchange_refusal_of(algorithm, exchange_of(collective, group.id), group.shape.layout)
-             : refusal_of(collective.kind, algorithm, group.shape.layout);
-}
-
-// Its rounds are others where a group lies otherwise on the cluster.
-bool CollectivePlayer::goes_by_layout(const Collective& collective, Algorithm algorithm,
-                                      const Group& group) const {
-  return collective.exchange ? syncline::goes_by_layout(algorithm, exchange_of(collective, group.id))
-                             : goes_in_rounds(collective.kind, algorithm);
-}
-
-// The algorithm and protocol predicted to end first; without figures when there are none for the kind.
-CollectivePlayer::Method CollectivePlayer::by_figures(const Collective& collective, Group& group,
-                                                      const CollectiveFigures& figures) {
-  const Spread spread{group.members.size(), group.places.nodes};
-  const bool chosen = collective.algorithm != Algorithm::Auto;
-  Method best;
-  Seconds least;
-  for (const Algorithm algorithm :
-       chosen ? std::vector{collective.algorithm} : algorithms_for(figures, collective.kind, spread)) {
-    const Hops hops = hops_of(collective.kind, algorithm, spread);
-    for (const ProtocolFigures& protocol : protocols_of(figures, collective.kind, algorithm)) {
-      const Load load = scaled(own_load(collective, algorithm, group).load, collective.bytes);
-      const Seconds time =
-          predicted_time(protocol, hops, load, node_limit_of(figures, collective.kind, algorithm));
-      if (best.figures != nullptr && time >= least) continue;
-      best = {algorithm, &protocol};
-      least = time;
-    }
-  }
-  return best;
-}
-
-// Of those that take equally long, but for rounding, the first of algorithms_of(). What takes a rehearsal to
-// tell comes last.
-Algorithm CollectivePlayer::by_links(const Collective& collective, Group& group) {
-  if (collective.exchange) return exchange_by_links(collective, group);
-  const std::span<const Algorithm> all = algorithms_of(collective.kind);
-  if (collective.kind == CollectiveKind::AllToAll || collective.kind == CollectiveKind::Shift)
-    return all.front();
-  std::vector<std::pair<Algorithm, Seconds>> times;
-  Seconds least(std::numeric_limits<double>::infinity());
-  for (const bool exact : {true, false}) {
-    for (const Algorithm algorithm : all) {
-      if (!may_choose(collective, algorithm, group)) continue;
-      if (cost_of(collective, algorithm, group).exact() != exact) continue;
-      times.emplace_back(algorithm, time_by_links(collective, algorithm, group, least));
-      least = std::min(least, times.back().second);
-    }
-  }
-  for (const Algorithm algorithm : all)
-    for (const auto& [one, time] : times)
-      if (one == algorithm && time <= least * (1 + Rounding)) return algorithm;
-  SYNCLINE_CHECK(false, "no algorithm carries out a collective");
-}
-
-// There may be one for every layer and microbatch: none is rehearsed.
-Algorithm CollectivePlayer::exchange_by_links(const Collective& collective, Group& group) {
-  Algorithm best = Algorithm::Direct;
-  Seconds least = cost_of(collective, best, group).time(collective.bytes);
-  for (const Algorithm algorithm : {Algorithm::Pairwise, Algorithm::TwoHop}) {
-    if (!may_choose(collective, algorithm, group)) continue;
-    const Seconds time = cost_of(collective, algorithm, group).time(collective.bytes);
-    if (time >= least * (1 - Rounding)) continue;
-    best = algorithm;
-    least = time;
-  }
-  return best;
-}
-
-Seconds CollectivePlayer::time_by_links(const Collective& collective, Algorithm algorithm, Group& group,
-                                        Seconds to_beat) {
-  const LinkCost& cost = cost_of(collective, algorithm, group);
-  if (cost.exact()) return cost.time(collective.bytes);
-  const CostBounds bounds = cost.bounds(collective.bytes);
-  if (to_beat < bounds.least || to_beat > bounds.most) return cost.time(collective.bytes);
-  if (cost.sends(collective.bytes) > LongestRehearsal) return cost.time(collective.bytes);
-  return rehearsed_time(collective, algorithm, group);
-}
-
-/// Plays alone, on a network of its own.
-Seconds CollectivePlayer::rehearsed_time(const Collective& collective, Algorithm algorithm,
-                                         const Group& group) const {
-  struct Stage : NetworkListener {
-    void on_done(Token token) override {
-      const Event event = Event::of(token);
-      if (player->on_step(event.a, event.b)) ended = network->now();
-    }
-    CollectivePlayer* player = nullptr;
-    Network* network = nullptr;
-    Seconds ended{std::numeric_limits<double>::infinity()};
-  } stage;
-  PlainNetwork network(link_capacities(paths_.topology()));
-  CollectivePlayer player(schedule_, cluster_, cast_, detail_, network, nullptr);
-  stage.player = &player;
-  stage.network = &network;
-  Collective chosen = collective;
-  chosen.algorithm = algorithm;
-  player.start(chosen, group.id, 0);
-  network.run(stage);
-  return stage.ended;
-}
-
-bool CollectivePlayer::may_choose(const Collective& collective, Algorithm algorithm,
-                                  const Group& group) const {
-  const Layout& layout = group.shape.layout;
-  if (algorithm == Algorithm::InNetwork || refusal(collective, algorithm, group)) return false;
-  const bool rooted =
-      collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce;
-  if (book_ != nullptr && ((rooted && algorithm == Algorithm::Ring) ||
-                           (goes_by_layout(collective, algorithm, group) && !group.alike)))
-    return false;  // cannot be folded
-  if (collective.exchange && exchange_of(collective, group.id).node_members > 0) {
-    const ExchangeView exchange = exchange_of(collective, group.id);
-    return algorithm != Algorithm::TwoHop || (exchange.nodes() > 1 && exchange.node_members > 1);
-  }
-  if (algorithm == Algorithm::Hierarchical || algorithm == Algorithm::TwoHop)
-    return layout.nodes.size() > 1 && layout.nodes.front().size() > 1;
-  // Elsewhere all ways of a member begin on the same link, so that it has no more bandwidth by going direct.
-  if (algorithm == Algorithm::Direct && !goes_in_rounds(collective.kind, algorithm) && !rooted)
-    return fully_meshed(accelerators_of(group.members), paths_.topology());
-  return true;
-}
-
-const LinkCost& CollectivePlayer::cost_of(const Collective& collective, Algorithm algorithm, Group& group) {
-  const auto [entry, added] = group.costs.try_emplace(plans_of(collective, algorithm));
-  if (added) {
-    const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
-    entry->second = link_cost(collective.kind, plan, group.shape, accelerators_of(group.members),
-                              paths_.topology(), sum_);
-  }
-  return entry->second;
-}
-
 // --- where the topology has figures of its communication library ---
-
-const CollectivePlayer::OwnLoad& CollectivePlayer::own_load(const Collective& collective, Algorithm algorithm,
-                                                            Group& group) {
-  const auto [entry, added] = group.loads.try_emplace(plans_of(collective, algorithm));
-  OwnLoad& own = entry->second;
-  if (!added) return own;
-  const Topology& topology = paths_.topology();
-  const CollectivePlan plan = plan_of(collective, algorithm, Bytes(1), group, group.id);
-  own.uses = link_uses(plan, accelerators_of(group.members), topology, sum_);
-  own.load = load_of(own.uses, Bytes(1), topology);
-  return own;
-}
 
 void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
   Group& group = *part.group;
@@ -491,8 +278,7 @@ CollectivePlayer::Rounds CollectivePlayer::look_up_rounds(const Collective& coll
     rounds.paths.emplace_back();
     for (std::size_t r = 0; r < tracks[t].size(); ++r) {
       RoundPath& path = rounds.paths.back().emplace_back();
-      for (const Flow& flow : tracks[t][r].flows)
-        path.largest_flow = std::max(path.largest_flow, flow.share);
+      for (const Flow& flow : tracks[t][r].flows) path.largest_flow = std::max(path.largest_flow, flow.share);
       std::vector<HopCost> lone;
       for (std::size_t s = 0; s < plans.size(); ++s) {
         const std::span<const RankId> members = members_of(collective, part.group->siblings[s]);
@@ -683,9 +469,9 @@ FanOut CollectivePlayer::merged_fan_out(const Collective& collective, const Grou
 // summed.
 void CollectivePlayer::add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most) {
   const std::size_t members = part.group->members.size();
-  CollectiveChoice& choice = choices_[{collective.family, collective.kind, collective.bytes.si(),
-                                       part.method.algorithm, part.method.figures, members,
-                                       collective.exchange.has_value()}];
+  CollectiveChoice& choice =
+      choices_[{collective.family, collective.kind, collective.bytes.si(), part.method.algorithm,
+                part.method.figures, members, collective.exchange.has_value()}];
   choice.kind = collective.kind;
   choice.family = schedule_.families[collective.family.value()].name();
   choice.bytes = collective.bytes;
@@ -707,229 +493,6 @@ std::vector<CollectiveChoice> CollectivePlayer::choices() const {
   std::vector<CollectiveChoice> all;
   for (const auto& [key, choice] : choices_) all.push_back(choice);
   return all;
-}
-
-// --- the play
-// ------------------------------------------------------------------------------------------------------
-
-void CollectivePlayer::start(const Collective& collective, GroupId id, std::uint32_t owner, double uneven) {
-  const Part& part = part_of(collective, id);
-  bytes_sent_ += part.bytes_sent;
-  part.choice->count += part.group->siblings.size();
-  part.choice->total_bytes_between_nodes += part.bytes_between_nodes;
-
-  std::uint32_t slot = static_cast<std::uint32_t>(live_.size());
-  if (free_.empty()) {
-    SYNCLINE_CHECK(slot <= Event::LargestA, "too many collectives at once");
-    live_.emplace_back();
-  } else {
-    slot = free_.back();
-    free_.pop_back();
-  }
-  Live& live = live_[slot];
-  live.part = &part;
-  live.phase = 0;
-  live.owner = owner;
-  live.uneven = uneven;
-  if (part.idle) {
-    live.outstanding = 1;
-    network_.delay(Seconds(0), Event{EventKind::CollectiveStep, slot, 0}.token());
-  } else if (part.rounds != nullptr) {
-    play_rounds(slot);
-  } else if (part.bundle != nullptr) {
-    live.outstanding = 1;
-    move(*part.bundle, part.progress, part.latency, slot);
-  } else if (part.lanes != nullptr) {
-    play_lanes(slot);
-  } else if (part.plan.flows) {
-    play_flows(slot);
-  } else {
-    play_phase(slot);
-  }
-}
-
-// With figures no faster than these say: all that the transfer is one step of, `whole`, in the time of the
-// bytes.
-void CollectivePlayer::transfer(std::span<const LinkUse> uses, Bytes bytes, Bytes whole, Seconds latency,
-                                std::uint32_t slot, std::uint32_t step) {
-  const Live& live = live_[slot];
-  const Seconds time = live.part->bytes_time;
-  network_.transfer(uses, bytes, latency * live.uneven, Event{EventKind::CollectiveStep, slot, step}.token(),
-                    time > Seconds(0) ? whole / time : AnyRate);
-}
-
-void CollectivePlayer::move(const Bundle& bundle, Bytes bytes, Seconds latency, std::uint32_t slot,
-                            std::uint32_t step) {
-  if (book_ != nullptr) book_->moved(bundle, bytes);
-  transfer(bundle.uses, bytes, bytes, latency, slot, step);
-}
-
-void CollectivePlayer::play_lanes(std::uint32_t slot) {
-  Live& live = live_[slot];
-  const Part& part = *live.part;
-  live.outstanding = 0;
-  live.progress.assign(part.plan.lanes.size(), {});
-  for (std::size_t l = 0; l < part.plan.lanes.size(); ++l) {
-    const Lane& lane = part.plan.lanes[l];
-    SYNCLINE_CHECK(lane.order.size() <= PositionMask, "group too large to expand in full");
-    live.progress[l].resize(lane.order.size());
-    live.outstanding += lane.senders() * static_cast<std::size_t>(lane.steps);
-  }
-  for (std::uint32_t l = 0; l < part.plan.lanes.size(); ++l)
-    for (std::uint32_t i = 0; i < part.plan.lanes[l].senders(); ++i) try_send(slot, l, i);
-}
-
-// Sends the next step of a position when its own last one has arrived and what it forwards is there.
-void CollectivePlayer::try_send(std::uint32_t slot, std::uint32_t lane_index, std::uint32_t position) {
-  Live& live = live_[slot];
-  const Lane& lane = live.part->plan.lanes[lane_index];
-  if (position >= lane.senders()) return;
-  Progress& progress = live.progress[lane_index][position];
-  if (progress.busy || progress.sent == lane.steps) return;
-  const bool head = !lane.closed && position == 0;
-  if (!head && progress.received < progress.sent + 1 - lane.lag) return;
-  progress.busy = true;
-  const Part& part = *live.part;
-  const LanePaths& paths = part.lanes->paths;
-  const Path& path = paths.hops[lane_index][position];
-  const std::vector<RankId>& members = part.group->members;
-  const bool between = paths_.between_nodes(members[lane.order[position]],
-                                            members[lane.order[(position + 1) % lane.order.size()]]);
-  const double wire = between ? part.wire.between : part.wire.inside;
-  transfer(paths.uses_of(path), lane.bytes_of(progress.sent) * wire, lane.bytes_per_sender() * wire,
-           part.method.figures == nullptr ? path.latency : part.latency / static_cast<double>(lane.steps),
-           slot, step_of(lane_index, position));
-}
-
-// One of the transfers of a part that is played in full. With figures, the latency of the whole is spread evenly over the
-// steps that follow one another.
-void CollectivePlayer::transfer_between(const Part& part, std::uint32_t from, std::uint32_t to, Bytes bytes,
-                                        std::size_t steps, std::uint32_t slot) {
-  scratch_.clear();
-  const RankId source = part.group->members[from], target = part.group->members[to];
-  Seconds latency = paths_.append(source, target, scratch_);
-  if (part.method.figures != nullptr || part.plan.flows) latency = part.latency / static_cast<double>(steps);
-  const Bytes on_wire = bytes * (paths_.between_nodes(source, target) ? part.wire.between : part.wire.inside);
-  transfer(scratch_, on_wire, on_wire * static_cast<double>(steps), latency, slot, 0);
-}
-
-void CollectivePlayer::play_rounds(std::uint32_t slot) {
-  Live& live = live_[slot];
-  const Part& part = *live.part;
-  const std::size_t tracks = part.rounds->tracks, chunks = static_cast<std::size_t>(part.chunks);
-  live.pieces.assign(tracks, std::vector<Piece>(chunks));
-  live.outstanding = tracks * chunks;
-  for (std::size_t track = 0; track < tracks; ++track) try_round(slot, track, 0);
-}
-
-// A piece begins its next round when it is done with the one before, and the piece before it with this one.
-void CollectivePlayer::try_round(std::uint32_t slot, std::size_t track, std::size_t piece) {
-  std::vector<Piece>& pieces = live_[slot].pieces[track];
-  if (piece >= pieces.size() || pieces[piece].busy) return;
-  if (pieces[piece].round == live_[slot].part->rounds->rounds_of(track)) return;
-  if (piece > 0 && pieces[piece - 1].round <= pieces[piece].round) return;
-  pieces[piece].busy = true;
-  pieces[piece].repeated = 0;
-  play_repeat(slot, track, piece);
-}
-
-void CollectivePlayer::play_repeat(std::uint32_t slot, std::size_t track, std::size_t piece) {
-  Live& live = live_[slot];
-  const Part& part = *live.part;
-  Piece& at = live.pieces[track][piece];
-  const Bytes bytes = part.progress / static_cast<double>(part.chunks);
-  const std::uint32_t step = step_of(track, piece);
-  if (detail_ == Detail::Aggregate) {
-    const RoundPath& path = part.rounds->paths[track][at.round];
-    at.outstanding = 1;
-    at.repeated = path.repeat;
-    return move(path.bundle, bytes * path.largest_flow, path.latency(bytes), slot, step);
-  }
-  const Round& round = (*part.rounds->flows)[track][at.round];
-  ++at.repeated;
-  at.outstanding = round.flows.size();
-  for (const Flow& flow : round.flows) {
-    scratch_.clear();
-    const Seconds latency =
-        paths_.append(part.group->members[flow.from], part.group->members[flow.to], scratch_);
-    const Bytes its = bytes * (flow.share / round.repeat);
-    transfer(scratch_, its, its, latency, slot, step);
-  }
-}
-
-void CollectivePlayer::on_round_step(std::uint32_t slot, std::size_t track, std::size_t piece) {
-  Live& live = live_[slot];
-  Piece& at = live.pieces[track][piece];
-  if (--at.outstanding > 0) return;
-  if (at.repeated < live.part->rounds->repeat(track, at.round)) return play_repeat(slot, track, piece);
-  at.busy = false;
-  ++at.round;
-  if (at.round == live.part->rounds->rounds_of(track)) --live.outstanding;
-  try_round(slot, track, piece);
-  try_round(slot, track, piece + 1);
-}
-
-void CollectivePlayer::play_flows(std::uint32_t slot) {
-  Live& live = live_[slot];
-  const Part& part = *live.part;
-  live.outstanding = part.plan.flows->size();
-  for (const Flow& flow : *part.plan.flows)
-    transfer_between(part, flow.from, flow.to, part.plan.bytes * flow.share, 1, slot);
-}
-
-void CollectivePlayer::play_phase(std::uint32_t slot) {
-  Live& live = live_[slot];
-  const Burst& burst = live.part->plan.phases[live.phase];
-  const Group& group = *live.part->group;
-  const std::size_t n = group.members.size();
-  if (detail_ == Detail::Aggregate) {
-    const FanOuts& fan_outs = *group.fan_outs[static_cast<std::size_t>(burst.pattern)];
-    const Bytes bytes = burst.bytes * static_cast<double>(n - 1);
-    live.outstanding = fan_outs.size();
-    for (std::uint32_t source = 0; source < fan_outs.size(); ++source) {
-      const FanOut& fan = fan_outs[source];
-      Seconds latency;
-      for (const FanOutCost& cost : fan.costs) latency = std::max(latency, cost.latency(bytes, n - 1));
-      move(fan.bundle, bytes, latency, slot, source);
-    }
-    return;
-  }
-  const std::size_t sources = sources_of(burst.pattern, n);
-  live.outstanding = sources * (n - 1);
-  for (std::uint32_t shift = 1; shift < n; ++shift)
-    for (std::uint32_t i = 0; i < sources; ++i)
-      transfer_between(*live.part, i, static_cast<std::uint32_t>((i + shift) % n), burst.bytes,
-                       live.part->plan.phases.size(), slot);
-}
-
-std::optional<std::uint32_t> CollectivePlayer::on_step(std::uint32_t slot, std::uint32_t step) {
-  Live& live = live_[slot];
-  const Part& part = *live.part;
-  if (part.rounds != nullptr) {
-    on_round_step(slot, step >> PositionBits, step & PositionMask);
-    if (live.outstanding > 0) return std::nullopt;
-    free_.push_back(slot);
-    return live.owner;
-  }
-  --live.outstanding;
-  if (part.lanes != nullptr && part.bundle == nullptr) {
-    const std::uint32_t lane = step >> PositionBits, position = step & PositionMask;
-    std::vector<Progress>& progress = live.progress[lane];
-    const auto next = static_cast<std::uint32_t>((position + 1) % progress.size());
-    progress[position].busy = false;
-    ++progress[position].sent;
-    ++progress[next].received;
-    try_send(slot, lane, position);
-    try_send(slot, lane, next);
-  }
-  if (live.outstanding > 0) return std::nullopt;
-  if (live.phase + 1 < part.plan.phases.size()) {
-    ++live.phase;
-    play_phase(slot);
-    return std::nullopt;
-  }
-  free_.push_back(slot);
-  return live.owner;
 }
 
 }  // namespace syncline

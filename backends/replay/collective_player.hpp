@@ -203,9 +203,11 @@ class CollectivePlayer {
     auto operator<=>(const ChoiceKey&) const = default;
   };
 
+  // What is known of groups and of what they run: collective_player.cpp.
   Group& group_of(FamilyId family, GroupId group);
   void add_places(std::span<const RankId> members, Places& places) const;
   const Part& part_of(const Collective& collective, GroupId group);
+  // How it is carried out: collective_choice.cpp.
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
   [[nodiscard]] Method by_figures(const Collective& collective, Group& group,
                                   const CollectiveFigures& figures);
@@ -224,6 +226,7 @@ class CollectivePlayer {
   [[nodiscard]] bool may_choose(const Collective& collective, Algorithm algorithm, const Group& group) const;
   [[nodiscard]] const LinkCost& cost_of(const Collective& collective, Algorithm algorithm, Group& group);
   [[nodiscard]] const OwnLoad& own_load(const Collective& collective, Algorithm algorithm, Group& group);
+  // Back in collective_player.cpp.
   [[nodiscard]] static Plans plans_of(const Collective& collective, Algorithm algorithm) {
     return {collective.kind, algorithm, collective.exchange, collective.back};
   }
@@ -246,12 +249,16 @@ class CollectivePlayer {
   void add_choice(const Collective& collective, Part& part, Bytes between_nodes_at_most);
   Lanes& lanes_of(const Collective& collective, const Part& part);
   void add_siblings(const Collective& collective, const Part& part, Lanes& lanes);
+  [[nodiscard]] static std::size_t sources_of(Burst::Pattern pattern, std::size_t members) {
+    return pattern == Burst::Pattern::AllPairs ? members : 1;
+  }
   const FanOuts& fan_outs_of(const Collective& collective, Group& group, Burst::Pattern pattern);
   [[nodiscard]] FanOut merged_fan_out(const Collective& collective, const Group& group,
                                       Burst::Pattern pattern);
   [[nodiscard]] std::span<const RankId> members_of(const Collective& collective, GroupId group) const;
   [[nodiscard]] std::vector<AcceleratorId> accelerators_of(std::span<const RankId> members) const;
   [[nodiscard]] GroupShape shape_of_group(std::span<const RankId> members) const;
+  // The play: collective_play.cpp.
   void play_lanes(std::uint32_t slot);
   void play_flows(std::uint32_t slot);
   void play_phase(std::uint32_t slot);

@@ -17,7 +17,8 @@ class LoadFactors {
 
  private:
   struct Place {
-    std::uint32_t in_group = 0, of_all = 0;  // among the members of the group, and of all groups one after another
+    std::uint32_t in_group = 0,
+                  of_all = 0;  // among the members of the group, and of all groups one after another
   };
 
   const Schedule& schedule_;

@@ -14,7 +14,8 @@ namespace syncline {
 /// Those that carry out an exchange.
 [[nodiscard]] std::span<const Algorithm> exchange_algorithms();
 /// Why the algorithm cannot carry out the exchange in such a group; nothing when it can.
-[[nodiscard]] std::optional<std::string> exchange_refusal_of(Algorithm algorithm, const ExchangeView& exchange,
+[[nodiscard]] std::optional<std::string> exchange_refusal_of(Algorithm algorithm,
+                                                             const ExchangeView& exchange,
                                                              const Layout& layout);
 /// Whether its rounds depend on how the group lies on the cluster.
 [[nodiscard]] bool goes_by_layout(Algorithm algorithm, const ExchangeView& exchange);

@@ -154,8 +154,7 @@ void check_spans(const RunResult& result, const Schedule& schedule, const Cluste
   const std::vector<Seconds> least = least_times(timeline, schedule, cluster);
   std::vector<const RankLoad*> loads;  // by op
   for (const Role& role : schedule.roles)
-    for (const Op& op : role.program)
-      loads.push_back(op.load ? &schedule.loads[op.load->value()] : nullptr);
+    for (const Op& op : role.program) loads.push_back(op.load ? &schedule.loads[op.load->value()] : nullptr);
   std::vector<double> speed(timeline.ranks, 1.0);
   for (const RankSpeed& rank : schedule.speeds) speed.at(rank.rank.value()) = rank.factor;
 

@@ -182,14 +182,15 @@ class ShapeCheck {
     if (g < 0 || (g > 0 && n % g != 0))
       return refuse([&] { return fmt::format("{} members on a node do not divide {} members", g, n); });
     const std::size_t groups = exchange.counts.size() / exchange.pairs();
-    const std::size_t to_nodes = g == 0 ? 0 : groups * static_cast<std::size_t>(n) * static_cast<std::size_t>(n / g);
+    const std::size_t to_nodes =
+        g == 0 ? 0 : groups * static_cast<std::size_t>(n) * static_cast<std::size_t>(n / g);
     if (exchange.to_nodes.size() != to_nodes)
-      return refuse([&] {
-        return fmt::format("{} counts to nodes; expected {}", exchange.to_nodes.size(), to_nodes);
-      });
+      return refuse(
+          [&] { return fmt::format("{} counts to nodes; expected {}", exchange.to_nodes.size(), to_nodes); });
     numbers(exchange.counts, limits::MostItems, "count", where);
     numbers(exchange.to_nodes, limits::MostItems, "count to a node", where);
-    for (std::size_t group = 0; group < groups; ++group) check_to_nodes(view_of(exchange, GroupId(group)), where);
+    for (std::size_t group = 0; group < groups; ++group)
+      check_to_nodes(view_of(exchange, GroupId(group)), where);
   }
 
   // What is for a node, each item once, is no less than what any of its members wants, and no more than all of them do.
@@ -206,7 +207,8 @@ class ShapeCheck {
         if (given >= least * (1 - Slack) && given <= most * (1 + Slack)) continue;
         return findings_.add([&] {
           return fmt::format(
-              "{}: member {} has {} items for node {}, whose members want {} in all and {} at most; expected {} to {}",
+              "{}: member {} has {} items for node {}, whose members want {} in all and {} at most; expected "
+              "{} to {}",
               where(), from, exact_text(given), node, exact_text(most), exact_text(least), exact_text(least),
               exact_text(most));
         });
@@ -237,7 +239,8 @@ class ShapeCheck {
     for (const MemoryEffect& effect : owner.resident) {
       amount(effect.bytes.si(), fmt::format("resident {}", name_of(effect.category)), whose);
       if (effect.by_load)
-        findings_.add([&] { return whose() + ": resident memory has no load; only that of compute ops has"; });
+        findings_.add(
+            [&] { return whose() + ": resident memory has no load; only that of compute ops has"; });
     }
     for (std::size_t i = 0; i < owner.program.size(); ++i) {
       const Op& op = owner.program[i];
@@ -316,16 +319,17 @@ class ShapeCheck {
       const std::size_t size = family.members(GroupId(g)).size();
       if (size == static_cast<std::size_t>(exchange.members)) continue;
       return findings_.add([&] {
-        return fmt::format("{}: exchange \"{}\" is among {} members, but group {} of family \"{}\" has {}", where(),
-                           exchange.name, exchange.members, g, family.name(), size);
+        return fmt::format("{}: exchange \"{}\" is among {} members, but group {} of family \"{}\" has {}",
+                           where(), exchange.name, exchange.members, g, family.name(), size);
       });
     }
     if (exchange.members < 1 || exchange.for_all() ||
         exchange.counts.size() == exchange.pairs() * family.group_count())
       return;
     findings_.add([&] {
-      return fmt::format("{}: exchange \"{}\" has counts for {} groups; family \"{}\" has {}", where(), exchange.name,
-                         exchange.counts.size() / exchange.pairs(), family.name(), family.group_count());
+      return fmt::format("{}: exchange \"{}\" has counts for {} groups; family \"{}\" has {}", where(),
+                         exchange.name, exchange.counts.size() / exchange.pairs(), family.name(),
+                         family.group_count());
     });
   }
   template <class Where>

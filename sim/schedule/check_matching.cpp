@@ -88,8 +88,8 @@ class CollectiveCheck {
       if (signature(role_a, ops_a[i]) == signature(role_b, ops_b[i])) continue;
       return fmt::format("{}: as collective {} rank {} issues {}, {}, but rank {} of its group issues {}, {}",
                          where, i, a.value(), text(schedule_, collective(role_a, ops_a[i])),
-                         op_text(schedule_, role_a, ops_a[i]), b.value(), text(schedule_, collective(role_b, ops_b[i])),
-                         op_text(schedule_, role_b, ops_b[i]));
+                         op_text(schedule_, role_a, ops_a[i]), b.value(),
+                         text(schedule_, collective(role_b, ops_b[i])), op_text(schedule_, role_b, ops_b[i]));
     }
     const bool a_has_more = ops_a.size() > ops_b.size();
     const std::string more = a_has_more ? op_text(schedule_, role_a, ops_a[ops_b.size()])

@@ -71,7 +71,8 @@ std::span<const double> factors_of(const Schedule& schedule, const RankLoad& loa
   const GroupFamily& family = schedule.families[load.family.value()];
   const std::size_t size = family.members(group).size();
   if (load.factors.size() == size) return load.factors;  // of one group for all
-  const auto first = static_cast<std::size_t>(family.members(group).data() - family.members(GroupId(0)).data());
+  const auto first =
+      static_cast<std::size_t>(family.members(group).data() - family.members(GroupId(0)).data());
   return std::span(load.factors).subspan(first, size);
 }
 

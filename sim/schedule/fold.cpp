@@ -110,8 +110,8 @@ class Likeness {
       const auto* collective = std::get_if<Collective>(&op.body);
       if (collective == nullptr || !collective->exchange) continue;
       if (exchanges.emplace(collective->family, *collective->exchange).second)
-        splits.insert(split_by(schedule_, collective->family,
-                               schedule_.exchanges[collective->exchange->value()]));
+        splits.insert(
+            split_by(schedule_, collective->family, schedule_.exchanges[collective->exchange->value()]));
     }
     return splits;
   }

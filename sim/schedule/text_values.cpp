@@ -121,7 +121,8 @@ void read_row(LineCursor& in, double most, Numbers& numbers, std::size_t& room) 
     const std::size_t start = in.position();
     const double number = in.number();
     if (number > most) fail_too_large(in, start, most);
-    if (room == 0) in.fail(start, fmt::format("exchanges and loads have more than {} numbers", limits::MostNumbers));
+    if (room == 0)
+      in.fail(start, fmt::format("exchanges and loads have more than {} numbers", limits::MostNumbers));
     const std::size_t times = read_times(in, '*', room);
     numbers.insert(numbers.end(), times, number);
     room -= times;

@@ -74,7 +74,8 @@ class Writer {
     const auto members = static_cast<std::size_t>(exchange.members);
     ExchangeLine record{exchange.name, {members, exchange.counts}, exchange.node_members, {}};
     if (exchange.node_members > 0)
-      record.to_nodes = NumberRows{members / static_cast<std::size_t>(exchange.node_members), exchange.to_nodes};
+      record.to_nodes =
+          NumberRows{members / static_cast<std::size_t>(exchange.node_members), exchange.to_nodes};
     line("exchange", bound(ExchangeFields, record));
   }
 

@@ -1,6 +1,7 @@
 // All-to-all-v and loads by member, played: bytes on the links, times by hand, folded and not.
-#include <doctest/doctest.h>
+#include "sim/schedule/exchange.hpp"
 
+#include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include "sim/core/random.hpp"
 #include "sim/network/fluid.hpp"
 #include "sim/schedule/check.hpp"
-#include "sim/schedule/exchange.hpp"
 #include "sim/schedule/fold.hpp"
 #include "tests/support/small_schedules.hpp"
 
@@ -35,7 +35,8 @@ Cluster fat_tree(int nodes, int per_node) {
   spec.scale_up = ScaleUpSpec{ScaleUpSpec::Kind::Switch, {400_GBps, 1.0, 500_ns}};
   spec.nic = NicSpec{per_node, {100_GBps, 1.0, 500_ns}};
   spec.scale_out = FatTreeSpec{2, 20, {2.0}, false, {50_GBps, 1.0, 1_us}};
-  return {build_topology(spec), ideal_device(), placement_in_order(static_cast<std::size_t>(spec.accelerators))};
+  return {build_topology(spec), ideal_device(),
+          placement_in_order(static_cast<std::size_t>(spec.accelerators))};
 }
 Cluster torus(std::vector<int> shape) {
   TopologySpec spec;
@@ -43,7 +44,8 @@ Cluster torus(std::vector<int> shape) {
   spec.accelerators = 1;
   for (const int extent : shape) spec.accelerators *= extent;
   spec.scale_out = TorusSpec{shape, {}, static_cast<int>(shape.size()), {50_GBps, 1.0, 1_us}};
-  return {build_topology(spec), ideal_device(), placement_in_order(static_cast<std::size_t>(spec.accelerators))};
+  return {build_topology(spec), ideal_device(),
+          placement_in_order(static_cast<std::size_t>(spec.accelerators))};
 }
 Cluster full_mesh(int n) {
   TopologySpec spec;
@@ -63,7 +65,8 @@ Exchange even(int n, double count = 1) {
 Exchange hot_receiver(int n, double hot, double cold) {
   Exchange exchange = even(n, cold);
   exchange.name = "hot";
-  for (std::size_t i = 0; i < exchange.counts.size(); i += static_cast<std::size_t>(n)) exchange.counts[i] = hot;
+  for (std::size_t i = 0; i < exchange.counts.size(); i += static_cast<std::size_t>(n))
+    exchange.counts[i] = hot;
   return exchange;
 }
 /// Anything, for each of `groups`; `to_nodes` between its bounds where there are nodes.
@@ -72,7 +75,8 @@ Exchange random_exchange(int n, int groups, int node_members, std::uint64_t seed
   Exchange exchange{"random", n, {}, node_members, {}};
   for (int row = 0; row < groups * n; ++row) {
     std::vector<double> counts;
-    for (int to = 0; to < n; ++to) counts.push_back(random.uniform() < 0.2 ? 0 : std::floor(random.uniform() * 100));
+    for (int to = 0; to < n; ++to)
+      counts.push_back(random.uniform() < 0.2 ? 0 : std::floor(random.uniform() * 100));
     for (int first = 0; node_members > 0 && first < n; first += node_members) {
       double most = 0, sum = 0;
       for (int to = first; to < first + node_members; ++to) {
@@ -149,7 +153,8 @@ TEST_SUITE("exchange") {
             for (std::size_t to = 0; to < 8; ++to) {
               if (from == to || view.count(from, to) == 0) continue;
               way.clear();
-              row.cluster.topology.router().load(AcceleratorId(group * 8 + from), AcceleratorId(group * 8 + to), way);
+              row.cluster.topology.router().load(AcceleratorId(group * 8 + from),
+                                                 AcceleratorId(group * 8 + to), way);
               for (const LinkUse& use : way)
                 expected[use.link.value()] += use.coefficient * view.count(from, to) * item;
               sent += view.count(from, to) * item;
@@ -199,7 +204,8 @@ TEST_SUITE("exchange") {
       std::string name;
       Cluster cluster;
     };
-    const Row rows[] = {{"star", star(16, 50_GBps, 1_us)}, {"fat tree", fat_tree(4, 4)}, {"torus", torus({4, 4})}};
+    const Row rows[] = {
+        {"star", star(16, 50_GBps, 1_us)}, {"fat tree", fat_tree(4, 4)}, {"torus", torus({4, 4})}};
     for (const Row& row : rows) {
       CAPTURE(row.name);
       for (const Algorithm algorithm : {Direct, Pairwise, TwoHop}) {
@@ -210,7 +216,8 @@ TEST_SUITE("exchange") {
           const double by_counts = time_of(plain.schedule, row.cluster, Detail::Full);
           auto& body = std::get<Collective>(plain.schedule.roles[0].program[0].body);
           body.exchange.reset();
-          CHECK(by_counts == doctest::Approx(time_of(plain.schedule, row.cluster, Detail::Full)).epsilon(1e-9));
+          CHECK(by_counts ==
+                doctest::Approx(time_of(plain.schedule, row.cluster, Detail::Full)).epsilon(1e-9));
         }
       }
     }
@@ -239,7 +246,8 @@ TEST_SUITE("exchange") {
     // Two nodes of two, ranks 0 1 | 2 3. Member 0 has 6 items for the other node: all 6 for member 2, and 4 of them for 3
     // too. Member 1 has 2 for 2, nothing else. S = 12 MB, the mean of (10 + 2) / 4 = 3 items: 4 MB each.
     const Cluster cluster = fat_tree(2, 2);
-    Exchange exchange{"dup", 4, {0, 0, 6, 4, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 2, {0, 6, 0, 2, 0, 0, 0, 0}};
+    Exchange exchange{
+        "dup", 4, {0, 0, 6, 4, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 2, {0, 6, 0, 2, 0, 0, 0, 0}};
     const auto run_by = [&](Algorithm algorithm, Detail detail) {
       return run(exchanging(4, 4, exchange, 12_MB, algorithm, true, false).schedule, cluster, detail);
     };
@@ -267,7 +275,7 @@ TEST_SUITE("exchange") {
       REQUIRE(result.collectives.size() == 1);
       return result.collectives[0].algorithm;
     };
-    CHECK(chosen(exchange) == TwoHop);  // a quarter of the bytes between nodes
+    CHECK(chosen(exchange) == TwoHop);    // a quarter of the bytes between nodes
     exchange.to_nodes.assign(n * 2, 16);  // nothing is saved
     CHECK(chosen(exchange) == Direct);
     CHECK(chosen(even(8)) == Direct);
@@ -279,8 +287,8 @@ TEST_SUITE("exchange") {
       CAPTURE(std::string(name_of(algorithm)));
       ScheduleBuilder b = exchanging(16, 4, random_exchange(4, 1, 0, 5), 10_MB, algorithm, true, true);
       b.schedule.loads = {{"experts", FamilyId(0), {1, 2, 0.5, 0}}};
-      const OpIndex expert = b.compute(0, "compute", {1_ms, 10_us}, {OpIndex(0)},
-                                       {{MemoryCategory::Activations, 1_GB, true}});
+      const OpIndex expert =
+          b.compute(0, "compute", {1_ms, 10_us}, {OpIndex(0)}, {{MemoryCategory::Activations, 1_GB, true}});
       b.schedule.roles[0].program[expert.value()].load = LoadId(0);
       const RunResult all = run(b.schedule, cluster, Detail::Aggregate);
       const RunResult folded = run(b.schedule, cluster, Detail::Aggregate, true);
@@ -302,15 +310,44 @@ TEST_SUITE("exchange") {
     for (const Exchange& exchange : {own, even(4, 0)})
       for (const Algorithm algorithm : {Direct, Pairwise, TwoHop, Auto})
         for (const bool fold : {false, true})
-          CHECK(run(exchanging(4, 4, exchange, 8_MB, algorithm, true, true).schedule, cluster, Detail::Aggregate, fold)
+          CHECK(run(exchanging(4, 4, exchange, 8_MB, algorithm, true, true).schedule, cluster,
+                    Detail::Aggregate, fold)
                     .step_time == 0_s);
   }
 
   TEST_CASE("a ring cannot carry out an exchange") {
     const ScheduleBuilder b = exchanging(4, 4, even(4), 8_MB, Ring, true, false);
-    CHECK_THROWS_WITH_AS((void)run(b.schedule, star(4, 10_GBps, 1_us), Detail::Full),
-                         "all-to-all with an exchange cannot go by ring; it goes by direct, pairwise, two-hop, hierarchical",
-                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        (void)run(b.schedule, star(4, 10_GBps, 1_us), Detail::Full),
+        "all-to-all with an exchange cannot go by ring; it goes by direct, pairwise, two-hop, hierarchical",
+        std::invalid_argument);
+  }
+
+  TEST_CASE(
+      "with figures of the topology, direct takes their latency and its own bytes on the fullest link") {
+    // Each of four has 5, 1, 1, 1 items of 1 MB: 15 MB into the first at half of 10 GB/s, after a call and three hops.
+    TopologySpec spec;
+    spec.name = "star";
+    spec.accelerators = 4;
+    spec.scale_out = AllToAllSpec{AllToAllSpec::Kind::IdealSwitch, {10_GBps, 1.0, 1_us}};
+    spec.collectives.emplace().direct = {{"Simple", 20_us, 1_us, 2_us, 1.0, 0.5}};
+    const Cluster cluster{build_topology(spec), ideal_device(), placement_in_order(4)};
+    for (const bool back : {false, true}) {
+      for (const Algorithm algorithm : {Auto, Direct}) {
+        for (const Detail detail : {Detail::Full, Detail::Aggregate}) {
+          const RunResult result =
+              run(exchanging(4, 4, hot_receiver(4, 5, 1), 8_MB, algorithm, !back, back).schedule, cluster,
+                  detail);
+          CHECK(result.step_time.si() == doctest::Approx(20e-6 + 3 * 2e-6 + 15e6 / 5e9));
+          CHECK(result.collectives[0].protocol == "Simple");
+        }
+      }
+    }
+    // Pairwise has none: by the links.
+    CHECK(run(exchanging(4, 4, hot_receiver(4, 5, 1), 8_MB, Pairwise, true, false).schedule, cluster,
+              Detail::Full)
+              .collectives[0]
+              .protocol.empty());
   }
 
   TEST_CASE("in aggregate detail exchanges take about as long as in full, beside others too") {
@@ -322,9 +359,8 @@ TEST_SUITE("exchange") {
       Cluster cluster;
     };
     const Row rows[] = {{"fat tree", fat_tree(4, 4)}, {"torus", torus({4, 4})}, {"full mesh", full_mesh(16)}};
-    const std::pair<std::string, Exchange> exchanges[] = {{"even", even(8)},
-                                                          {"random", random_exchange(8, 2, 4, 11)},
-                                                          {"hot", hot_receiver(8, 45, 5)}};
+    const std::pair<std::string, Exchange> exchanges[] = {
+        {"even", even(8)}, {"random", random_exchange(8, 2, 4, 11)}, {"hot", hot_receiver(8, 45, 5)}};
     for (const bool others : {false, true}) {
       for (const Row& row : rows) {
         for (const auto& [name, exchange] : exchanges) {
@@ -332,7 +368,8 @@ TEST_SUITE("exchange") {
             if (algorithm == TwoHop && row.name != "fat tree" && exchange.node_members == 0) continue;
             for (const Bytes bytes : {1_MB, 64_MB}) {
               ScheduleBuilder b = exchanging(16, 8, exchange, bytes, algorithm, true, false);
-              b.schedule.families.push_back(GroupFamily::along("all", b.schedule.meshes.front(), {"ep", "dp"}));
+              b.schedule.families.push_back(
+                  GroupFamily::along("all", b.schedule.meshes.front(), {"ep", "dp"}));
               if (others) b.op(0, Collective{CollectiveKind::AllGather, FamilyId(1), Ring, bytes}, "dp");
               const RunResult full = run(b.schedule, row.cluster, Detail::Full);
               const RunResult one = run(b.schedule, row.cluster, Detail::Aggregate);
@@ -351,7 +388,7 @@ TEST_SUITE("exchange") {
               CAPTURE(name);
               CAPTURE(std::string(name_of(algorithm)));
               const bool unlike_ways = row.name == "torus";  // long ones and short ones in a round
-              const double bound = others ? (bytes > 1_MB ? 0.05 : 0.12)
+              const double bound = others        ? (bytes > 1_MB ? 0.05 : 0.12)
                                    : unlike_ways ? (bytes > 1_MB ? 0.005 : 0.1)
                                                  : 1e-6;
               CHECK(std::abs(step) <= bound);
@@ -431,9 +468,10 @@ TEST_SUITE("exchange") {
     Collective body{CollectiveKind::AllGather, FamilyId(0), Direct, 20_MB};
     body.units = 100;
     b.op(0, body, "dp");
-    CHECK_THROWS_WITH_AS((void)run(b.schedule, star(2, 10_GBps, 0_s, device), Detail::Aggregate),
-                         "all-gather takes 100 units of the device, which has 100; some must be left for compute",
-                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(
+        (void)run(b.schedule, star(2, 10_GBps, 0_s, device), Detail::Aggregate),
+        "all-gather takes 100 units of the device, which has 100; some must be left for compute",
+        std::invalid_argument);
   }
 
   TEST_CASE("a timeline names the exchange and its way") {

@@ -20,10 +20,11 @@ Schedule experts() {
   Schedule s = sketch(8);
   s.roles.resize(1);
   s.role_of.assign(8, RoleId(0));
-  s.families.push_back(GroupFamily::listed("ep", 8, {{RankId(0), RankId(1), RankId(2), RankId(3)},
-                                                     {RankId(4), RankId(5), RankId(6), RankId(7)}}));
+  s.families.push_back(GroupFamily::listed(
+      "ep", 8, {{RankId(0), RankId(1), RankId(2), RankId(3)}, {RankId(4), RankId(5), RankId(6), RankId(7)}}));
   // Of each four by two nodes of two: member 0 has 2 for 1, and 3 for each of the other node, all of them the same.
-  s.exchanges = {{"dispatch", 4, {0, 2, 3, 3, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0}, 2, {2, 3, 1, 2, 2, 1, 2, 1}}};
+  s.exchanges = {
+      {"dispatch", 4, {0, 2, 3, 3, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0}, 2, {2, 3, 1, 2, 2, 1, 2, 1}}};
   s.loads = {{"experts", FamilyId(2), {2, 1, 1, 0.5}}};
   Collective body{CollectiveKind::AllToAll, FamilyId(2), Algorithm::Auto, Bytes(64)};
   body.exchange = ExchangeId(0);
@@ -35,7 +36,9 @@ Schedule experts() {
   return s;
 }
 
-Collective& first(Schedule& s) { return std::get<Collective>(s.roles[0].program[0].body); }
+Collective& first(Schedule& s) {
+  return std::get<Collective>(s.roles[0].program[0].body);
+}
 
 std::vector<std::size_t> players(const Schedule& schedule) {
   const Cast cast = one_a_role(schedule);
@@ -55,7 +58,8 @@ TEST_SUITE("exchanges and loads") {
   TEST_CASE("sound ones have no findings, of one group for all or of each") {
     Schedule s = experts();
     CHECK(joined(check_schedule(s)) == "");
-    for (std::vector<double>* numbers : {&s.exchanges[0].counts, &s.exchanges[0].to_nodes, &s.loads[0].factors}) {
+    for (std::vector<double>* numbers :
+         {&s.exchanges[0].counts, &s.exchanges[0].to_nodes, &s.loads[0].factors}) {
       const std::vector<double> one = *numbers;
       numbers->insert(numbers->end(), one.begin(), one.end());
     }
@@ -76,31 +80,63 @@ TEST_SUITE("exchanges and loads") {
          "two exchanges are named \"dispatch\""},
         {"two loads of one name", [](Schedule& s) { s.loads.push_back(s.loads[0]); },
          "two loads are named \"experts\""},
-        {"two libraries of one name", [](Schedule& s) { s.libraries = {"a", "a"}; },
+        {"two libraries of one name",
+         [](Schedule& s) {
+           s.libraries = {"a", "a"};
+         },
          "two libraries are named \"a\""},
-        {"no members", [](Schedule& s) { s.exchanges.push_back({"x", 0, {}, 0, {}}); },
+        {"no members",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 0, {}, 0, {}});
+         },
          "exchange \"x\": 0 members; expected 1 or more"},
-        {"no counts", [](Schedule& s) { s.exchanges.push_back({"x", 2, {}, 0, {}}); },
+        {"no counts",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {}, 0, {}});
+         },
          "exchange \"x\": 0 counts; expected 4 for each group"},
-        {"too few counts", [](Schedule& s) { s.exchanges.push_back({"x", 2, {1, 1, 1}, 0, {}}); },
+        {"too few counts",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {1, 1, 1}, 0, {}});
+         },
          "exchange \"x\": 3 counts; expected 4 for each group"},
-        {"nodes that do not divide", [](Schedule& s) { s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 3, {}}); },
+        {"nodes that do not divide",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 3, {}});
+         },
          "exchange \"x\": 3 members on a node do not divide 2 members"},
-        {"counts to nodes without nodes", [](Schedule& s) { s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 0, {1}}); },
+        {"counts to nodes without nodes",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 0, {1}});
+         },
          "exchange \"x\": 1 counts to nodes; expected 0"},
-        {"too few counts to nodes", [](Schedule& s) { s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 1, {1, 1}}); },
+        {"too few counts to nodes",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {1, 1, 1, 1}, 1, {1, 1}});
+         },
          "exchange \"x\": 2 counts to nodes; expected 4"},
-        {"a negative count", [](Schedule& s) { s.exchanges.push_back({"x", 2, {0, 1, -1, 0}, 0, {}}); },
+        {"a negative count",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {0, 1, -1, 0}, 0, {}});
+         },
          "exchange \"x\": count 2 is -1; expected 0 to 1e+15"},
-        {"a count that is none", [](Schedule& s) { s.exchanges.push_back({"x", 2, {0, NotANumber, 1, 0}, 0, {}}); },
+        {"a count that is none",
+         [](Schedule& s) {
+           s.exchanges.push_back({"x", 2, {0, NotANumber, 1, 0}, 0, {}});
+         },
          "exchange \"x\": count 1 is nan; expected 0 to 1e+15"},
         {"more for a node than its members want", [](Schedule& s) { s.exchanges[0].to_nodes[1] = 7; },
-         "exchange \"dispatch\": member 0 has 7 items for node 1, whose members want 6 in all and 3 at most; expected 3 "
+         "exchange \"dispatch\": member 0 has 7 items for node 1, whose members want 6 in all and 3 at most; "
+         "expected 3 "
          "to 6"},
         {"less for a node than a member wants", [](Schedule& s) { s.exchanges[0].to_nodes[1] = 2; },
-         "exchange \"dispatch\": member 0 has 2 items for node 1, whose members want 6 in all and 3 at most; expected 3 "
+         "exchange \"dispatch\": member 0 has 2 items for node 1, whose members want 6 in all and 3 at most; "
+         "expected 3 "
          "to 6"},
-        {"a load of no family", [](Schedule& s) { s.loads.push_back({"x", FamilyId(9), {1}}); },
+        {"a load of no family",
+         [](Schedule& s) {
+           s.loads.push_back({"x", FamilyId(9), {1}});
+         },
          "load \"x\": there is no family 9; the schedule has 3"},
         {"too few factors", [](Schedule& s) { s.loads[0].factors.pop_back(); },
          "load \"experts\": 3 factors; group 0 of family \"ep\" has 4 members, all groups 8"},
@@ -121,7 +157,8 @@ TEST_SUITE("exchanges and loads") {
          },
          "op 0 (\"other\") of role \"r0\": `back` without an exchange, which alone has a way back"},
         {"groups of another size", [](Schedule& s) { first(s).family = Pairs; },
-         "op 0 (\"other\") of role \"r0\": exchange \"dispatch\" is among 4 members, but group 0 of family \"pairs\" has 2"},
+         "op 0 (\"other\") of role \"r0\": exchange \"dispatch\" is among 4 members, but group 0 of family "
+         "\"pairs\" has 2"},
         {"counts of another number of groups",
          [](Schedule& s) {
            s.exchanges.push_back(even(4, 3));
@@ -135,14 +172,18 @@ TEST_SUITE("exchanges and loads") {
         {"memory by a load that the op has not", [](Schedule& s) { s.roles[0].program[1].load.reset(); },
          "op 1 (\"F layer\") of role \"r0\": memory effect on activations is by load, but the op has none"},
         {"resident memory by load",
-         [](Schedule& s) { s.roles[0].resident = {{MemoryCategory::Parameters, Bytes(1), true}}; },
+         [](Schedule& s) {
+           s.roles[0].resident = {{MemoryCategory::Parameters, Bytes(1), true}};
+         },
          "role \"r0\": resident memory has no load; only that of compute ops has"},
         {"a rank without its part of a load",
          [](Schedule& s) {
-           s.families.push_back(GroupFamily::listed("half", 8, {{RankId(0), RankId(1), RankId(2), RankId(3)}}));
+           s.families.push_back(
+               GroupFamily::listed("half", 8, {{RankId(0), RankId(1), RankId(2), RankId(3)}}));
            s.loads[0].family = FamilyId(3);
          },
-         "rank 4 is in no group of family \"half\", but has load \"experts\" of it, op 1 (\"F layer\") of role \"r0\""},
+         "rank 4 is in no group of family \"half\", but has load \"experts\" of it, op 1 (\"F layer\") of "
+         "role \"r0\""},
     };
     for (const Row& row : rows) {
       CAPTURE(row.name);
@@ -159,7 +200,8 @@ TEST_SUITE("exchanges and loads") {
       std::string other;  // what rank 1 issues
     };
     const Row rows[] = {
-        {"exchange", [](Collective& c) { c.exchange = ExchangeId(1); }, "all-to-all of 64 B with exchange \"even\""},
+        {"exchange", [](Collective& c) { c.exchange = ExchangeId(1); },
+         "all-to-all of 64 B with exchange \"even\""},
         {"no exchange", [](Collective& c) { c.exchange.reset(); }, "all-to-all of 64 B"},
         {"back", [](Collective& c) { c.back = true; }, "all-to-all of 64 B back from exchange \"dispatch\""},
         {"library", [](Collective& c) { c.library = LibraryId(0); },
@@ -175,7 +217,8 @@ TEST_SUITE("exchanges and loads") {
       s.role_of[1] = RoleId(1);
       row.change(std::get<Collective>(s.roles[1].program[0].body));
       CHECK(joined(check_schedule(s)) ==
-            "family \"ep\" in stream \"s1\": as collective 0 rank 0 issues all-to-all of 64 B with exchange \"dispatch\", op 0 "
+            "family \"ep\" in stream \"s1\": as collective 0 rank 0 issues all-to-all of 64 B with exchange "
+            "\"dispatch\", op 0 "
             "(\"other\") of role \"r0\", but rank 1 of its group issues " +
                 row.other + ", op 0 (\"other\") of role \"r1\"");
     }
@@ -233,8 +276,9 @@ TEST_SUITE("exchanges and loads") {
       // Pairs 0 4 | 1 5 | 2 6 | 3 7 are of one place each; 0 1 | 2 3 | ... are not, but hold their like in order: sound.
       s.roles[0].program.push_back(collective(CollectiveKind::AllReduce, Pairs, 8, 2));
       CHECK(players(s) == Players{0, 1, 2, 3, 0, 1, 2, 3});
-      s.families.push_back(GroupFamily::listed("crossed", 8, {{RankId(0), RankId(5)}, {RankId(1), RankId(4)},
-                                                               {RankId(2), RankId(6)}, {RankId(3), RankId(7)}}));
+      s.families.push_back(GroupFamily::listed(
+          "crossed", 8,
+          {{RankId(0), RankId(5)}, {RankId(1), RankId(4)}, {RankId(2), RankId(6)}, {RankId(3), RankId(7)}}));
       s.roles[0].program.push_back(collective(CollectiveKind::AllReduce, FamilyId(3), 8, 2));
       CHECK_THROWS_AS((void)one_a_role(s), std::invalid_argument);
       CHECK(joined(check_schedule(s, true)) == "");  // everybody is followed

@@ -108,7 +108,8 @@ class Generator {
   }
 
   MemoryEffect effect() {
-    return {any<MemoryCategory>(MemoryCategoryCount), Bytes(below(2) == 0 ? number() : -number()), below(4) == 0};
+    return {any<MemoryCategory>(MemoryCategoryCount), Bytes(below(2) == 0 ? number() : -number()),
+            below(4) == 0};
   }
   MemoryEffect resident() { return {any<MemoryCategory>(MemoryCategoryCount), Bytes(number())}; }
 
@@ -123,9 +124,11 @@ class Generator {
     Collective one{any<CollectiveKind>(5), FamilyId(below(schedule_.families.size())), any<Algorithm>(3),
                    Bytes(number())};
     one.chunks = 1 + small();
-    if (!schedule_.exchanges.empty() && below(2) == 0) one.exchange = ExchangeId(below(schedule_.exchanges.size()));
+    if (!schedule_.exchanges.empty() && below(2) == 0)
+      one.exchange = ExchangeId(below(schedule_.exchanges.size()));
     one.back = below(4) == 0;
-    if (!schedule_.libraries.empty() && below(2) == 0) one.library = LibraryId(below(schedule_.libraries.size()));
+    if (!schedule_.libraries.empty() && below(2) == 0)
+      one.library = LibraryId(below(schedule_.libraries.size()));
     one.units = small();
     return one;
   }
@@ -134,7 +137,8 @@ class Generator {
   std::vector<double> numbers(std::size_t count, double most) {
     std::vector<double> list;
     while (list.size() < count)
-      list.insert(list.end(), std::min(count - list.size(), 1 + below(6)), below(3) == 0 ? 0 : most * random_.uniform());
+      list.insert(list.end(), std::min(count - list.size(), 1 + below(6)),
+                  below(3) == 0 ? 0 : most * random_.uniform());
     return list;
   }
   Exchange exchange(const std::string& name) {
@@ -157,8 +161,7 @@ class Generator {
   OpBody body(std::size_t op) {
     switch (below(op == 0 ? 5 : 6)) {
       case 0: return Compute{WorkId(below(schedule_.works.size()))};
-      case 1:
-        return collective();
+      case 1: return collective();
       case 2: return Send{peer(), Bytes(number()), small(), below(2) == 0};
       case 3: return Receive{peer(), Bytes(number()), small(), below(2) == 0};
       case 4: return HostWork{Seconds(number())};

@@ -117,11 +117,13 @@ TEST_SUITE("schedule text errors") {
          "no library is declared above this line"},
         {"  op 1 compute work=0 load=x stream=compute", 28, "no load is declared above this line"},
         {"  op 1 send to=1 bytes=8 load=x stream=send", 26,
-         "unknown key \"load\" (known: to, bytes, message, eager, stream, phase, layer, microbatch, chunk, name, "
+         "unknown key \"load\" (known: to, bytes, message, eager, stream, phase, layer, microbatch, chunk, "
+         "name, "
          "after, memory)"},
         // exchanges and loads
         {"exchange x counts=0,1/1", 23, "this row has 1 numbers, the first has 2"},
-        {"exchange x counts=0,1*2/1*3", 10, "counts have 2 rows of 3 numbers; expected 3 rows for each group"},
+        {"exchange x counts=0,1*2/1*3", 10,
+         "counts have 2 rows of 3 numbers; expected 3 rows for each group"},
         {"exchange x counts=0,1", 10, "counts have 1 rows of 2 numbers; expected 2 rows for each group"},
         {"exchange x counts=", 19, "expected a number, found the end of the line"},
         {"exchange x counts=0,-1:2", 21, "\"-1\" is negative; expected 0 or more"},
@@ -131,7 +133,8 @@ TEST_SUITE("schedule text errors") {
         {"exchange x counts=1*8192:8193", 26, "exchanges and loads have more than 67108864 numbers"},
         {"exchange x counts=1*2:2 node-members=1", 10, "node-members= and to-nodes= stand together"},
         {"exchange x counts=1*2:2 to-nodes=1:2", 10, "node-members= and to-nodes= stand together"},
-        {"exchange x counts=1*3:3 node-members=2 to-nodes=1:3", 10, "2 members on a node do not divide 3 members"},
+        {"exchange x counts=1*3:3 node-members=2 to-nodes=1:3", 10,
+         "2 members on a node do not divide 3 members"},
         {"exchange x counts=1*2:2 node-members=1 to-nodes=1:2", 10,
          "to-nodes has 2 rows of 1 numbers; expected 2 of 2, as many rows as counts"},
         {"load x family=dp factors=1,1e7", 28, "too large; at most 1e+06 is possible"},
@@ -208,7 +211,8 @@ TEST_SUITE("schedule text errors") {
          "    1 | syncline-schedule 1\n      |                    ^"},
         {"cut in a line", Opening + "  op 1 compute work=0 str",
          "f.schedule:11:23: error: unknown key \"str\" (known: work, load, stream, phase, layer, "
-         "microbatch, chunk, name, after, memory)\n   11 |   op 1 compute work=0 str\n      |                       ^\n"
+         "microbatch, chunk, name, after, memory)\n   11 |   op 1 compute work=0 str\n      |                "
+         "       ^\n"
          "f.schedule:11:26: error: the file ends without a line \"end\"; was it cut short?\n"
          "   11 |   op 1 compute work=0 str\n      |                          ^"},
         {"no mesh", header + "end\n",
@@ -245,7 +249,8 @@ TEST_SUITE("schedule text errors") {
 
   TEST_CASE("exchanges of a file may not have more numbers together than one may alone") {
     // 8192 x 8192 is all there may be; what comes after it is refused.
-    const std::string error = errors_of(Opening + "exchange x counts=1*8192:8192\nexchange y counts=1\nend\n");
+    const std::string error =
+        errors_of(Opening + "exchange x counts=1*8192:8192\nexchange y counts=1\nend\n");
     CHECK(error.find("f.schedule:12:19: error: exchanges and loads have more than 67108864 numbers") == 0);
   }
 

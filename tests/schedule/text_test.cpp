@@ -66,8 +66,9 @@ Schedule sample_schedule() {
   s.families.push_back(GroupFamily::listed("ends", 8, {ranks({0, 7}), ranks({1, 6}), ranks({2, 3, 4, 5})}));
   s.streams = {"compute", "pp send"};
   s.libraries = {"deepep-h100"};
-  s.exchanges = {{"uneven", 4, {0, 1, 1, 1, 2, 0, 4, 5, 1, 2.5, 0, 0, 0, 0, 0, 0}, 2, {0, 1.5, 6, 0, 2.5, 0, 0, 0}},
-                 {"even", 4, std::vector<double>(32, 7), 0, {}}};
+  s.exchanges = {
+      {"uneven", 4, {0, 1, 1, 1, 2, 0, 4, 5, 1, 2.5, 0, 0, 0, 0, 0, 0}, 2, {0, 1.5, 6, 0, 2.5, 0, 0, 0}},
+      {"even", 4, std::vector<double>(32, 7), 0, {}}};
   s.loads = {{"experts", FamilyId(0), {1.5, 0.5, 0.5, 0.5, 1, 1, 1, 1}}};
 
   Kernel gemm, attention, elementwise, fixed;
@@ -94,12 +95,14 @@ Schedule sample_schedule() {
   Op layer = op(Compute{WorkId(0)}, 0, {OpIndex(0)}, {Phase::Forward, 3, 0, 1, ""});
   layer.memory = {{MemoryCategory::Activations, Bytes(1024)},
                   {MemoryCategory::GatheredParameters, Bytes(-436224000)}};
-  Op dispatch = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::TwoHop, Bytes(4096), 1, ExchangeId(0),
-                              false, LibraryId(0), 20});
+  Op dispatch = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::TwoHop, Bytes(4096), 1,
+                              ExchangeId(0), false, LibraryId(0), 20});
   Op experts = op(Compute{WorkId(1)}, 0, {OpIndex(6)});
   experts.load = LoadId(0);
-  experts.memory = {{MemoryCategory::Activations, Bytes(2048), true}, {MemoryCategory::Gradients, Bytes(-1), true}};
-  const Op combine = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::Auto, Bytes(4096), 1, ExchangeId(0), true});
+  experts.memory = {{MemoryCategory::Activations, Bytes(2048), true},
+                    {MemoryCategory::Gradients, Bytes(-1), true}};
+  const Op combine = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::Auto, Bytes(4096), 1,
+                                   ExchangeId(0), true});
   s.roles[0].program = {gather,
                         layer,
                         op(Send{{1, 1}, Bytes(1e6), 7, true}, 1, {OpIndex(0), OpIndex(1)}),

@@ -67,6 +67,13 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
   }
 }
 
+/// What the host issues by several calls runs as so many kernels one after another; products of experts in streams of
+/// their own, four at a time (Transformer Engine, cublaslt_gemm.cu: nvte_multi_stream_cublas_gemm).
+double kernels_in_turn(const Kernel& kernel) {
+  constexpr double Streams = 4;
+  return std::max(1.0, kernel.kind == KernelClass::Gemm ? kernel.launches / Streams : kernel.launches);
+}
+
 /// Whose figures stand in where a precision has none: of peaks where the hardware is the same, of rates where
 /// kernels are most alike.
 std::optional<Precision> stand_in(Precision precision) {
@@ -116,7 +123,7 @@ Device ideal_device() {
 
 Seconds kernel_time(const Kernel& kernel, const Device& device) {
   if (kernel.kind == KernelClass::Fixed) return kernel.fixed;
-  return busy_time(kernel, device) + device.kernel_gap;
+  return busy_time(kernel, device) + device.kernel_gap * kernels_in_turn(kernel);
 }
 
 Seconds work_time(const Work& work, const Device& device) {

@@ -128,6 +128,25 @@ TEST_CASE("every kernel pays the gap but one of fixed time") {
   CHECK(work_time({"nothing", {}}, device) == 0_s);
 }
 
+TEST_CASE("a kernel of several calls has a gap for each, products one for every four") {
+  Device device = plain();
+  device.kernel_gap = 3_us;
+  Kernel copy, product;
+  product.kind = KernelClass::Gemm;
+  product.m = product.n = product.k = 256;
+  struct Row {
+    int launches;          // 0: in a graph
+    double copy, product;  // gaps more than of one call
+  };
+  const double copied = seconds(copy, device), multiplied = seconds(product, device);
+  for (const Row& row : {Row{0, 0, 0}, Row{1, 0, 0}, Row{4, 3, 0}, Row{16, 15, 3}}) {
+    CAPTURE(row.launches);
+    copy.launches = product.launches = row.launches;
+    CHECK(seconds(copy, device) - copied == doctest::Approx(row.copy * 3e-6));
+    CHECK(seconds(product, device) - multiplied == doctest::Approx(row.product * 3e-6));
+  }
+}
+
 TEST_CASE("a product never takes less time when it grows") {
   const Device device = plain();
   for (const std::int64_t size : {1, 63, 64, 65, 127, 128, 129, 1000, 1280, 1281, 4096}) {

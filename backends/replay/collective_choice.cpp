@@ -30,7 +30,8 @@ CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collectiv
         fmt::format("the ranks of a role cannot be folded: their groups lie differently on the "
                     "cluster, and {} goes by that",
                     name_of(asked)));
-  if (const CollectiveFigures* figures = figures_of(collective)) {
+  if (collective.library) return {library_algorithm(collective, group), nullptr};
+  if (const CollectiveFigures* figures = paths_.topology().collectives()) {
     const Method method = by_figures(collective, group, *figures);
     if (method.figures != nullptr) return method;
   }
@@ -42,9 +43,11 @@ CollectivePlayer::Method CollectivePlayer::method_of(const Collective& collectiv
   return {asked == Algorithm::Auto ? by_links(collective, group) : asked, nullptr};
 }
 
-// Whose figures it has; null: it goes by the links.
-const CollectiveFigures* CollectivePlayer::figures_of(const Collective&) const {
-  return paths_.topology().collectives();
+// Libraries of dispatch and combine relay what an exchange has for nodes, and else send to whom it is for.
+Algorithm CollectivePlayer::library_algorithm(const Collective& collective, const Group& group) const {
+  if (collective.algorithm != Algorithm::Auto) return collective.algorithm;
+  const bool relayed = collective.exchange && !exchange_of(collective, group.id).to_nodes.empty();
+  return relayed ? Algorithm::TwoHop : Algorithm::Direct;
 }
 
 std::optional<std::string> CollectivePlayer::refusal(const Collective& collective, Algorithm algorithm,

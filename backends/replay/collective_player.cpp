@@ -111,9 +111,9 @@ CollectivePlayer::Group& CollectivePlayer::group_of(FamilyId family_id, GroupId 
 
 const CollectivePlayer::Part& CollectivePlayer::part_of(const Collective& collective, GroupId id) {
   Group& group = group_of(collective.family, id);
-  const auto [known, added] =
-      group.parts.try_emplace({collective.kind, collective.algorithm, collective.bytes.si(),
-                               collective.chunks, collective.exchange, collective.back, collective.library});
+  const auto [known, added] = group.parts.try_emplace(
+      {collective.kind, collective.algorithm, collective.bytes.si(), collective.chunks, collective.exchange,
+       collective.back, collective.library, collective.call.si(), collective.least.si()});
   Part& part = known->second;
   if (!added) return part;
   part.group = &group;
@@ -156,6 +156,8 @@ void CollectivePlayer::lay_out(Part& part) {
     add_idle(collective, part);
   else if (part.method.figures != nullptr)
     add_figures(collective, part);
+  else if (collective.library)
+    add_library(collective, part);
   else if (part.plan.tracks)
     add_rounds(collective, part);
   else if (part.plan.flows)
@@ -200,6 +202,18 @@ void CollectivePlayer::add_figures(const Collective& collective, Part& part) {
       bytes_time(figures, hops, scaled(own_load(collective, algorithm, group).load, collective.bytes),
                  node_limit_of(*paths_.topology().collectives(), collective.kind, algorithm));
   part.wire = wire_of(figures);
+  play_at_pace(collective, part);
+}
+
+void CollectivePlayer::add_library(const Collective& collective, Part& part) {
+  part.latency = collective.call;
+  part.bytes_time = collective.least;
+  play_at_pace(collective, part);
+}
+
+// All of it at a pace of its own: its latency once, then its bytes in no less than their time.
+void CollectivePlayer::play_at_pace(const Collective& collective, Part& part) {
+  const Group& group = *part.group;
   const Sum<double>& between = between_nodes_of_byte(collective, part);
   part.bytes_between_nodes = collective.bytes * between.total;
   add_choice(collective, part, collective.bytes * between.most);
@@ -478,6 +492,7 @@ void CollectivePlayer::add_choice(const Collective& collective, Part& part, Byte
   choice.group_size = members;
   choice.algorithm = part.method.algorithm;
   if (part.method.figures != nullptr) choice.protocol = part.method.figures->protocol;
+  if (collective.library) choice.protocol = schedule_.libraries[collective.library->value()];
   choice.channels = std::max({choice.channels, 1, static_cast<int>(part.plan.lanes.size())});
   choice.nodes_spanned = std::max(choice.nodes_spanned, part.group->places.nodes);
   choice.bytes_between_nodes = std::max(choice.bytes_between_nodes, between_nodes_at_most);

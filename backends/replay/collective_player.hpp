@@ -129,6 +129,7 @@ class CollectivePlayer {
     std::optional<ExchangeId> exchange;
     bool back;
     std::optional<LibraryId> library;
+    double call, least;  // s
     auto operator<=>(const PartKey&) const = default;
   };
   /// How a collective is carried out.
@@ -209,9 +210,9 @@ class CollectivePlayer {
   const Part& part_of(const Collective& collective, GroupId group);
   // How it is carried out: collective_choice.cpp.
   [[nodiscard]] Method method_of(const Collective& collective, Group& group);
+  [[nodiscard]] Algorithm library_algorithm(const Collective& collective, const Group& group) const;
   [[nodiscard]] Method by_figures(const Collective& collective, Group& group,
                                   const CollectiveFigures& figures);
-  [[nodiscard]] const CollectiveFigures* figures_of(const Collective& collective) const;
   [[nodiscard]] Algorithm by_links(const Collective& collective, Group& group);
   [[nodiscard]] Algorithm exchange_by_links(const Collective& collective, Group& group);
   [[nodiscard]] std::optional<std::string> refusal(const Collective& collective, Algorithm algorithm,
@@ -235,6 +236,8 @@ class CollectivePlayer {
   void lay_out(Part& part);
   void add_idle(const Collective& collective, Part& part);
   void add_figures(const Collective& collective, Part& part);
+  void add_library(const Collective& collective, Part& part);
+  void play_at_pace(const Collective& collective, Part& part);
   const Sum<double>& between_nodes_of_byte(const Collective& collective, const Part& part);
   const Bundle& wire_bundle(const Collective& collective, const Part& part);
   void add_lanes(const Collective& collective, Part& part);

@@ -11,6 +11,7 @@ namespace {
 constexpr Limits Width{.low = 1, .high = 16777216};
 constexpr Limits MostExperts{.low = 1, .high = 65536};
 constexpr Limits MostUnits{.low = 0, .high = 65536};
+constexpr Limits AnyStep{.low = 0, .high = 1e12};  // of a training run
 constexpr Limits Factor{.low = 0, .high = 1e6, .above_low = true};
 
 Names<Precision> precisions() {
@@ -40,6 +41,7 @@ Fields expert_fields(TrainingJob& job) {
   return {optional("capacity", options.capacity, Factor),
           printed_if(options.capacity.has_value(), optional("pad", options.pad)),
           {"routing", false, routing_codec(job.routing.routing)},
+          optional("step", job.routing.step, AnyStep),
           optional("node-limited", job.routing.node_limited),
           optional("dispatch", options.dispatch,
                    Names<Dispatch>{{"all-to-all", Dispatch::AllToAll},

@@ -7,6 +7,7 @@
 
 #include "sim/config/catalogue.hpp"
 #include "sim/config/checks.hpp"
+#include "sim/config/expert_library.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/config/kinds.hpp"
 #include "sim/config/scenario_document.hpp"
@@ -32,6 +33,26 @@ void name_if_inline(std::string& name) {
 // Each checks a scenario of its kind, fills in what the file leaves open and other fields decide, and returns the topology
 // as it is built from the start; nullopt, and an error, where it cannot be.
 
+/// Figures of the kernel that fits the nodes of a group of experts.
+void find_library(TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
+  const ExpertLibrary library = load_expert_library(job.routing.library);
+  const int nodes = expert_group_of(job.model, job.shape, job.routing).nodes();
+  for (const ExpertKernel& kernel : library.kernels) {
+    if (!kernel.fits(nodes)) continue;
+    const OperationFigures *dispatch = kernel.find(DispatchOp::Dispatch),
+                           *combine = kernel.find(DispatchOp::Combine);
+    if (dispatch == nullptr || combine == nullptr) continue;
+    job.routing.figures = {library.name, dispatch->figures, combine->figures, kernel.lanes, kernel.sms};
+    return;
+  }
+  errors.add(
+      place_of(root, "moe.library"),
+      fmt::format(
+          "\"moe.library\" is {}, which has no kernels of dispatch and combine for experts on {} node{}; "
+          "leave it out, or choose another of libraries/experts",
+          library.name, nodes, nodes == 1 ? "" : "s"));
+}
+
 std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {
   TrainingJob& job = scenario.job;
   check_model(job.model, root, "model.", errors);
@@ -50,6 +71,8 @@ std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& ro
   check_parallel(scenario, root, errors);
   check_job(scenario, root, errors);
   std::optional<Topology> topology = check_topology(scenario.topology, root, "topology.", errors);
+  errors.throw_if_any();
+  if (!job.routing.library.empty()) find_library(job, root, errors);
   errors.throw_if_any();
   job.gradient_accumulation =
       static_cast<int>(scenario.global_batch / (job.data_parallel * job.shape.microbatch));

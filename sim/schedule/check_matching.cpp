@@ -17,7 +17,7 @@ namespace {
 
 // What the members of a group must agree on.
 using Signature = std::tuple<CollectiveKind, Algorithm, Bytes, int, std::optional<ExchangeId>, bool,
-                             std::optional<LibraryId>>;
+                             std::optional<LibraryId>, Seconds, Seconds>;
 
 std::string text(const Schedule& schedule, const Collective& collective) {
   std::string kind = fmt::format("{} of {}", name_of(collective.kind), exact_bytes(collective.bytes));
@@ -66,7 +66,8 @@ class CollectiveCheck {
 
   [[nodiscard]] Signature signature(std::size_t role, std::size_t op) const {
     const Collective& body = collective(role, op);
-    return {body.kind, body.algorithm, body.bytes, body.chunks, body.exchange, body.back, body.library};
+    return {body.kind, body.algorithm, body.bytes, body.chunks, body.exchange,
+            body.back, body.library,   body.call,  body.least};
   }
 
   [[nodiscard]] std::vector<Signature> signatures(std::size_t role, std::uint32_t queue) const {

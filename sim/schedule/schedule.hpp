@@ -130,9 +130,11 @@ struct Collective {
   int chunks = 1;  // pieces that follow one another through the rounds of hierarchical, bucket and the like
   std::optional<ExchangeId> exchange{};  // all-to-all: who sends how much to whom; none: all as much to all
   bool back = false;                   // ... the other way: what was received goes back to whom it came from
-  std::optional<LibraryId> library{};  // whose figures it has; none: the topology's
+  std::optional<LibraryId> library{};  // a library of its own carries it out; none: the topology's
   int units =
       0;  // of the device (streaming multiprocessors), that it takes from compute; 0: as the device says
+  Seconds call{};   // of a library of its own: what it takes besides the bytes,
+  Seconds least{};  // ... and at least for them
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 

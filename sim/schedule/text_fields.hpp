@@ -150,6 +150,7 @@ struct BodyText<Collective> {
       required<&Collective::bytes>("bytes"),   optional<&Collective::algorithm>("algorithm"),
       optional<&Collective::chunks>("chunks"), optional<&Collective::exchange>("exchange"),
       flag<&Collective::back>("back"),         optional<&Collective::library>("library"),
+      optional<&Collective::call>("call"),     optional<&Collective::least>("least"),
       optional<&Collective::units>("units")};
 };
 template <>

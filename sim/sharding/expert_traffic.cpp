@@ -132,13 +132,71 @@ std::optional<LoadId> ExpertTraffic::add_load(const moe::TokenCounts& counts, in
 void ExpertTraffic::place(int layer, Collective& collective) const {
   if (layer < 0 || !collective.exchange) return;
   const Layer& its = layers_[static_cast<std::size_t>(layer)];
+  const bool home = collective.back;
   collective.bytes *= its.sent;
   collective.exchange = its.exchange;
   if (!its.exchange) collective.back = false;
   const bool hops = its.exchange && !exchanges_[its.exchange->value()].to_nodes.empty();
   if (hops) collective.algorithm = Algorithm::TwoHop;
   collective.units = shape_.experts.units;
-  if (!libraries_.empty()) collective.library = LibraryId(0);
+  if (routing_.figures) add_library(*routing_.figures, its, home, collective);
+}
+
+/// What the rank with most to do sends or receives: copies, and their bytes by how they go.
+moe::DispatchLoad ExpertTraffic::busiest(const Layer& layer, const Collective& collective) const {
+  const auto n = static_cast<std::size_t>(group_.ranks),
+             in_node = static_cast<std::size_t>(group_.ranks_per_node);
+  const double nominal = routed_tokens(model_, shape_) / shape_.experts.tensor;
+  const std::vector<double> even(n * n, nominal / group_.ranks);
+  const Exchange* exchange = layer.exchange ? &exchanges_[layer.exchange->value()] : nullptr;
+  const std::vector<double>& counts = exchange != nullptr ? exchange->counts : even;
+  std::vector<double> sent(n), received(n), inside_out(n), inside_in(n), between_out(n), between_in(n);
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t to = 0; to < n; ++to) {
+      const double items = counts[from * n + to];
+      sent[from] += items;
+      received[to] += items;
+      if (from == to) continue;
+      const bool far = from / in_node != to / in_node;
+      const bool relayed = exchange != nullptr && !exchange->to_nodes.empty();
+      (far && !relayed ? between_out : inside_out)[from] += items;
+      (far && !relayed ? between_in : inside_in)[to] += items;
+    }
+    if (exchange == nullptr || exchange->to_nodes.empty()) continue;
+    for (std::size_t node = 0; node < n / in_node; ++node) {
+      if (node == from / in_node) continue;
+      const double items = exchange->to_nodes[from * (n / in_node) + node];
+      between_out[from] += items;
+      between_in[node * in_node + from % in_node] += items;
+    }
+  }
+  const auto most = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::max(*std::ranges::max_element(a), *std::ranges::max_element(b));
+  };
+  const Bytes item = collective.bytes * (static_cast<double>(n) / sum(counts));
+  moe::DispatchLoad load;
+  load.ranks = group_.ranks;
+  load.nodes = group_.nodes();
+  load.experts = group_.experts;
+  load.tokens = static_cast<double>(group_.tokens);
+  load.copies = most(sent, received);
+  load.moved = load.copies * item;
+  load.inside = most(inside_out, inside_in) * item;
+  load.between = most(between_out, between_in) * item;
+  return load;
+}
+
+void ExpertTraffic::add_library(const DispatchLibrary& library, const Layer& layer, bool home,
+                                Collective& collective) const {
+  moe::DispatchLoad load = busiest(layer, collective);
+  const bool by_sms = library.lanes == moe::Lanes::Sms;
+  const int units = shape_.experts.units > 0 ? shape_.experts.units : by_sms ? library.sms : 0;
+  load.lanes = by_sms ? units : library.lanes == moe::Lanes::Peers ? group_.ranks : 0;
+  const moe::DispatchTime time = moe::dispatch_time(home ? library.combine : library.dispatch, load);
+  collective.library = LibraryId(0);
+  collective.call = time.latency;
+  collective.least = time.bytes;
+  collective.units = units;
 }
 
 void ExpertTraffic::place(int layer, std::optional<LoadId>& load) const {

@@ -9,17 +9,27 @@
 
 #include "sim/device/device.hpp"
 #include "sim/model/model.hpp"
+#include "sim/moe/dispatch_cost.hpp"
 #include "sim/moe/routing.hpp"
 #include "sim/sharding/groups.hpp"
 
 namespace syncline {
 
+/// A library of dispatch and combine: figures of its kernels for as many nodes as a group of experts is on.
+struct DispatchLibrary {
+  std::string name;
+  moe::DispatchFigures dispatch, combine;
+  moe::Lanes lanes = moe::Lanes::None;
+  int sms = 0;  // that its kernels have where they are bound by them
+};
+
 /// Which tokens go to which experts, and by what.
 struct RoutingOptions {
   moe::Routing routing = moe::Balanced{};
-  bool node_limited = false;  // by the model's groups of experts
-  std::string library{};      // whose figures dispatch and combine have; empty: the topology's
-  int node_size = 0;          // accelerators of a scale-up domain; 0: there are none
+  bool node_limited = false;                 // by the model's groups of experts
+  std::string library{};                     // whose figures dispatch and combine have; empty: the topology's
+  int node_size = 0;                         // accelerators of a scale-up domain; 0: there are none
+  std::optional<DispatchLibrary> figures{};  // of `library`
   std::uint64_t seed = 0;
   std::int64_t step = 0;  // of the training run
 };
@@ -52,6 +62,9 @@ class ExpertTraffic {
   };
 
   [[nodiscard]] Layer layer_of(const moe::TokenCounts& counts, int layer);
+  void add_library(const DispatchLibrary& library, const Layer& layer, bool home,
+                   Collective& collective) const;
+  [[nodiscard]] moe::DispatchLoad busiest(const Layer& layer, const Collective& collective) const;
   [[nodiscard]] std::optional<LoadId> add_load(const moe::TokenCounts& counts, int layer);
 
   [[nodiscard]] bool forced() const { return std::holds_alternative<moe::Balanced>(routing_.routing); }

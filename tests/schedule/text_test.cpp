@@ -43,7 +43,7 @@ role 0 "first stage" ranks=0-3
   op 3 host-work seconds=1e-05
   op 4 host-wait op=2
   op 5 collective all-to-all family=ends bytes=8 algorithm=direct stream=compute
-  op 6 collective all-to-all family=dp bytes=4096 algorithm=two-hop exchange=uneven library=deepep-h100 units=20 stream=compute
+  op 6 collective all-to-all family=dp bytes=4096 algorithm=two-hop exchange=uneven library=deepep-h100 call=2e-05 least=0.001 units=20 stream=compute
   op 7 compute work=1 load=experts stream=compute after=6 memory=activations:+2048*load,gradients:-1*load
   op 8 collective all-to-all family=dp bytes=4096 exchange=uneven back stream=compute
 role 1 "last stage" ranks=4-7
@@ -96,7 +96,7 @@ Schedule sample_schedule() {
   layer.memory = {{MemoryCategory::Activations, Bytes(1024)},
                   {MemoryCategory::GatheredParameters, Bytes(-436224000)}};
   Op dispatch = op(Collective{CollectiveKind::AllToAll, FamilyId(0), Algorithm::TwoHop, Bytes(4096), 1,
-                              ExchangeId(0), false, LibraryId(0), 20});
+                              ExchangeId(0), false, LibraryId(0), 20, Seconds(2e-05), Seconds(0.001)});
   Op experts = op(Compute{WorkId(1)}, 0, {OpIndex(6)});
   experts.load = LoadId(0);
   experts.memory = {{MemoryCategory::Activations, Bytes(2048), true},

@@ -141,6 +141,34 @@ TEST_SUITE("experts in a training step") {
     CHECK(found == 8 * 3 * 2);
   }
 
+  TEST_CASE("with a library of its own an exchange takes what its figures say, and its units of the device") {
+    TrainingJob job = experts(8, 8, 1, 1);
+    moe::DispatchFigures dispatch;
+    dispatch.call = Seconds(20e-6);
+    dispatch.inside = BytesPerSecond(10e9);
+    moe::DispatchFigures combine = dispatch;
+    combine.call = Seconds(30e-6);
+    job.routing.library = "slow";
+    job.routing.figures = DispatchLibrary{"slow", dispatch, combine, moe::Lanes::None, 0};
+    job.routing.node_size = 8;
+    job.shape.experts.units = 4;
+    const Schedule schedule = training_schedule(job, device());
+    CHECK(schedule.libraries == std::vector<std::string>{"slow"});
+    const RunResult result = simulate(schedule);
+    // As above, at 10 GB/s in place of 100.
+    const double bytes = 1024.0 * 2 * 1024 * 2 * 7 / 8 / 10e9;
+    int found = 0;
+    for (const Span& span : result.timeline.spans) {
+      const TimelineOp& op = result.timeline.ops[span.op];
+      const bool out = op.tag.name == "dispatch" || op.tag.name == "combine-gradient";
+      if (!out && op.tag.name != "combine" && op.tag.name != "dispatch-gradient") continue;
+      CHECK((span.end - span.transfer).si() == doctest::Approx(bytes + (out ? 20e-6 : 30e-6)).epsilon(1e-9));
+      ++found;
+    }
+    CHECK(found == 8 * 3 * 4);
+    for (const Op* op : collectives(schedule, 0, "ep")) CHECK(std::get<Collective>(op->body).units == 4);
+  }
+
   TEST_CASE("skewed routing costs more than balanced, at equal bytes in all") {
     const TrainingJob even = experts(8, 8);
     TrainingJob skewed = even;

@@ -44,6 +44,7 @@ RunContext context_of(const Question& question, const std::vector<std::string>& 
   context.seed = scenario.seed;
   context.published = scenario.published;
   context.expect = scenario.expect;
+  if (scenario.is_training()) context.experts = expert_tokens(scenario.job);
   return context;
 }
 

@@ -19,14 +19,16 @@ void check_physics_holds(const RunSummary& summary) {
                    "the result breaks a physics check: " + check.name + ": " + check.violation);
 }
 
-RunSummary simulate(const Question& question, bool timeline, bool prices) {
+RunSummary simulate(const Question& question, const sweep::Sweep& sweep) {
   RunOptions options;
   options.detail = question.scenario->detail == "full" ? Detail::Full : Detail::Aggregate;
   options.fold = question.scenario->fold;
-  options.timeline = timeline;
+  options.timeline = sweep::needs(sweep, MetricOf::Spans);
   const RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, options);
   RunContext context;
-  if (prices) add_network_cost(context, question);
+  if (sweep::needs(sweep, MetricOf::NetworkParts)) add_network_cost(context, question);
+  if (sweep::needs(sweep, MetricOf::Routing) && question.scenario->is_training())
+    context.experts = expert_tokens(question.scenario->job);
   RunSummary summary = summarise(result, question.schedule, question.cluster, context);
   check_physics_holds(summary);
   return summary;
@@ -37,9 +39,7 @@ RunSummary simulate(const Question& question, bool timeline, bool prices) {
 sweep::Row run_point(const sweep::Sweep& sweep, const ScenarioDocument& scenario, std::size_t point) {
   try {
     const Question question = question_of(scenario.scenario(sweep::settings_of(sweep, point)));
-    const bool timeline = sweep::needs(sweep, MetricOf::Spans),
-               prices = sweep::needs(sweep, MetricOf::NetworkParts);
-    return sweep::row_of_run(sweep, point, simulate(question, timeline, prices));
+    return sweep::row_of_run(sweep, point, simulate(question, sweep));
   } catch (const InputError& error) {
     return sweep::failed_row(sweep, point, sweep::in_one_line(error));
   } catch (const EnvironmentError& error) {

@@ -165,17 +165,22 @@ class Experts {
 
   /// Grouped products, an expert's tokens each. The weight of a token's expert is applied with the activation.
   void compute() {
-    const bool gated = model_.activation == Activation::Swiglu;
-    const double each = s_.routed / s_.local_experts, inner = (gated ? 2 : 1) * s_.expert_ffn;
+    const double each = s_.routed / s_.local_experts, inner = inner_halves() * s_.expert_ffn;
     add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
+    if (s_.megatron && !op_by_op())  // gradient of the weights: sums of activations times their gradients
+      append(activated.input,
+             elementwise(s_.precision, s_.routed * s_.expert_ffn, {(inner_halves() + 1) * s_.e}));
     if (in_products()) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
     add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts));
     if (op_by_op()) add_loaded(weighted_bias());
   }
+
+  /// Gate and the other half, or one.
+  [[nodiscard]] double inner_halves() const { return model_.activation == Activation::Swiglu ? 2 : 1; }
 
   /// Megatron-LM's experts with biases, as gpt-oss has them, go through the framework's kernels, and all that the tokens'
   /// weights touch is in fp32 (TEGroupedMLP._apply_bias, weighted_bias_quick_geglu_impl). Not in a graph of the step,

@@ -16,7 +16,7 @@
 namespace syncline {
 namespace {
 
-// --- tokens ----------------------------------------------------------------------------------------------------------
+// --- tokens ------------------------------------------------------------------------------------------------
 
 struct RoutingText {
   std::string operator()(const moe::Balanced&) const { return "balanced"; }
@@ -41,7 +41,7 @@ ExpertTokens::Layer layer_of(const TrainingJob& job, const moe::ExpertGroup& gro
   return layer;
 }
 
-// --- ops -------------------------------------------------------------------------------------------------------------
+// --- ops ---------------------------------------------------------------------------------------------------
 
 enum class Way : std::uint8_t { ToExperts, Back };
 constexpr std::array<std::pair<std::string_view, Way>, 4> Exchanges{{{"dispatch", Way::ToExperts},
@@ -60,7 +60,8 @@ std::optional<Way> way_of(std::string_view tag) {
 
 bool is_expert_work(std::string_view tag) {
   constexpr std::string_view Name = "experts";
-  return tag.starts_with(Name) && (tag.size() == Name.size() || tag[Name.size()] == '.' || tag[Name.size()] == '-');
+  return tag.starts_with(Name) &&
+         (tag.size() == Name.size() || tag[Name.size()] == '.' || tag[Name.size()] == '-');
 }
 
 /// The family of the ranks that share experts.
@@ -80,7 +81,7 @@ bool has_expert_work(const Schedule& schedule) {
   });
 }
 
-// --- bytes -----------------------------------------------------------------------------------------------------------
+// --- bytes -------------------------------------------------------------------------------------------------
 
 /// Adds up what all ranks send. Ops that share out their bytes alike are added up first.
 class ByteCounter {
@@ -185,7 +186,7 @@ class ByteCounter {
   std::array<ExpertBytes, 2> sent_{};  // by Way: of all ranks, then of one
 };
 
-// --- times -----------------------------------------------------------------------------------------------------------
+// --- times -------------------------------------------------------------------------------------------------
 
 /// Of a rank that was played.
 struct RankTimes {
@@ -277,11 +278,13 @@ std::optional<ExpertTokens> expert_tokens(const TrainingJob& job) {
   tokens.top_k = group.top_k;
   tokens.ranks = group.ranks;
   tokens.nodes = group.nodes();
+  tokens.gathered = job.shape.experts.dispatch == Dispatch::AllGather;
   const bool alike = std::holds_alternative<moe::Balanced>(job.routing.routing);
   std::vector<moe::LayerImbalance> imbalance;
   for (int layer = 0; layer < job.model.layers + job.model.extra_predictions; ++layer) {
     if (layer_kind(job.model, std::min(layer, job.model.layers - 1)) == LayerKind::Dense) continue;
-    tokens.layers.push_back(alike && !tokens.layers.empty() ? tokens.layers.front() : layer_of(job, group, layer));
+    tokens.layers.push_back(alike && !tokens.layers.empty() ? tokens.layers.front()
+                                                            : layer_of(job, group, layer));
     tokens.layers.back().number = layer;
     imbalance.push_back(tokens.layers.back().imbalance);
     tokens.dropped += tokens.layers.back().dropped;

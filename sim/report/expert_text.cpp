@@ -13,7 +13,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr double Even = 1.0005;  // max/mean below it is shown as 1.000
+constexpr double Even = 1.02;  // max/mean below it costs too little to be spoken of
 
 std::string heading(const std::optional<ExpertTokens>& tokens) {
   if (!tokens) return "\nExperts\n";
@@ -21,8 +21,11 @@ std::string heading(const std::optional<ExpertTokens>& tokens) {
       tokens->ranks == 1 ? std::string("all on every rank")
                          : fmt::format("shared by {} ranks{}", tokens->ranks,
                                        tokens->nodes > 1 ? fmt::format(" on {} nodes", tokens->nodes) : "");
-  return "\n" + clipped(fmt::format("Experts: a token goes to {} of {}, {}; routing: {}", tokens->top_k,
-                                    tokens->experts, shared, tokens->routing), 100) + "\n";
+  return "\n" +
+         clipped(fmt::format("Experts: a token goes to {} of {}, {}; routing: {}", tokens->top_k,
+                             tokens->experts, shared, tokens->routing),
+                 100) +
+         "\n";
 }
 
 std::vector<std::string> imbalance_row(std::string label, const moe::LayerImbalance& imbalance) {
@@ -61,7 +64,8 @@ std::string figures(const ExpertBalance& experts) {
   };
   rows.push_back({"work", fmt::format("{} on average, {}", to_text(times.work),
                                       on_rank(times.longest_work, times.longest_work_rank))});
-  rows.push_back({"  of the fullest", to_text(times.of_fullest) + ", layer by layer the rank with most of its group"});
+  rows.push_back(
+      {"  of the fullest", to_text(times.of_fullest) + ", layer by layer the rank with most of its group"});
   rows.push_back({"dispatch, combine", to_text(times.transfer) + " on average"});
   rows.push_back({"  waiting", fmt::format("{} on average for the slowest, {}", to_text(times.wait),
                                            on_rank(times.longest_wait, times.longest_wait_rank))});
@@ -71,10 +75,15 @@ std::string figures(const ExpertBalance& experts) {
 /// Why a step with uneven tokens takes longer than with even ones.
 std::string reason(const ExpertTokens& tokens, const ExpertTimes& times) {
   const double even = 1.0 / tokens.ranks, fullest = even * tokens.imbalance.mean.ranks.max_over_mean;
+  const std::string exchanges =
+      tokens.gathered ? ""
+                      : fmt::format("  dispatch and combine last as long as its part takes ({}),\n",
+                                    to_text(times.transfer));
   return fmt::format(
       "  longer than with even tokens: a layer's fullest rank gets {} of its group's, not {};\n"
-      "  all wait for it, {} of a step on average, while it works {} where the mean is {}\n",
-      percent(fullest), percent(even), to_text(times.wait), to_text(times.of_fullest), to_text(times.work));
+      "{}  the others wait for it ({}) while its experts work ({} where the mean is {})\n",
+      percent(fullest), percent(even), exchanges, to_text(times.wait), to_text(times.of_fullest),
+      to_text(times.work));
 }
 
 }  // namespace

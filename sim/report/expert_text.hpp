@@ -7,8 +7,8 @@
 
 namespace syncline {
 
-/// Tokens, bytes and times; where tokens fall unevenly, in words why the step takes longer than with even ones. At most 100
-/// columns.
+/// Tokens, bytes and times; where tokens fall unevenly, in words why the step takes longer than with even
+/// ones. At most 100 columns.
 [[nodiscard]] std::string expert_table(const ExpertBalance& experts);
 
 }  // namespace syncline

@@ -14,7 +14,12 @@ namespace syncline {
 enum class MetricUnit : std::uint8_t { Time, Share, TokenRate, FlopRate, Size, Count, Energy, Power, Money };
 
 /// What a metric is made of, beside the run's step time, job and memory.
-enum class MetricOf : std::uint8_t { Run, Spans, NetworkParts, Routing };  // nothing; its timeline; a price list; tokens
+enum class MetricOf : std::uint8_t {
+  Run,           // nothing more
+  Spans,         // its timeline
+  NetworkParts,  // a price list
+  Routing        // where tokens go
+};
 enum class Better : std::uint8_t { Less, More };
 
 struct MetricInfo {

@@ -126,7 +126,9 @@ Json experts_json(const ExpertBalance& experts) {
     object[fmt::format("{}_between_nodes_bytes", name)] = number(bytes->between);
   }
   const std::optional<ExpertTimes>& times = experts.times;
-  const auto time = [&](Seconds ExpertTimes::*which) { return times ? number((*times).*which) : Json(nullptr); };
+  const auto time = [&](Seconds ExpertTimes::*which) {
+    return times ? number((*times).*which) : Json(nullptr);
+  };
   const auto rank = [&](RankId ExpertTimes::*which) {
     return times ? Json(((*times).*which).value()) : Json(nullptr);
   };

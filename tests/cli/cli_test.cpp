@@ -12,6 +12,10 @@ namespace {
 
 const std::string Tiny = "'" + Data + "/tiny-16.yaml'";
 
+const std::string WithExperts = "'" + Data +
+                                "/tiny-16.yaml' --set 'model.experts={count: 16, top-k: 2, ffn: 512}' "
+                                "--set parallel.ep=8 --set 'moe.routing={zipf: 1.2}'";
+
 // Each of two ranks waits for the other to receive before it receives itself.
 const std::string Deadlock = R"(syncline-schedule 1
 name deadlock
@@ -282,6 +286,28 @@ TEST_SUITE("cli: results") {
     CHECK(
         contains(full.err,
                  "tiny-16.yaml: error: full detail plays every transfer of every rank and cannot be folded"));
+  }
+
+  TEST_CASE("a run tells how uneven its experts are and what that costs, folded or not") {
+    const Folder folder;
+    const Outcome outcome = run(folder, "run " + WithExperts);
+    CHECK(outcome.err == "");
+    CHECK(outcome.code == 0);
+    CHECK(contains(outcome.out, "Experts: a token goes to 2 of 16, shared by 8 ranks"));
+    CHECK(contains(outcome.out, "routing: zipf 1.2\n"));
+    CHECK(contains(outcome.out, "longer than with even tokens: a layer's fullest rank gets "));
+    const nlohmann::json whole = nlohmann::json::parse(run(folder, "run " + WithExperts + " --json").out);
+    const nlohmann::json folded =
+        nlohmann::json::parse(run(folder, "run " + WithExperts + " --fold --json").out);
+    CHECK(whole["expert_imbalance"].get<double>() > 1.2);
+    CHECK(whole["expert_imbalance_max"] >= whole["expert_imbalance"]);
+    CHECK(whole["expert_wait_s"].get<double>() > 0);
+    CHECK(whole["experts"]["layers"].size() == 4);
+    CHECK(whole["experts"]["layers"] == folded["experts"]["layers"]);
+    CHECK(folded["ranks_simulated"] < whole["ranks_simulated"]);
+    for (const char* key : {"work_s", "work_of_fullest_s", "wait_s", "longest_wait_s"})
+      CHECK(folded["experts"][key].get<double>() ==
+            doctest::Approx(whole["experts"][key].get<double>()).epsilon(0.01));
   }
 
   TEST_CASE("two runs give the same bytes but for the wall clock") {

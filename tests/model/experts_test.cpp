@@ -236,6 +236,19 @@ TEST_CASE("Megatron's experts with biases go through kernel after kernel, but in
         doctest::Approx(6 * elements));
 }
 
+TEST_CASE("Megatron's experts sum the gradient of the tokens' weights up in a pass of its own") {
+  TrainingShape megatron = shape(), other = shape();
+  other.implementation = Implementation::Torchtitan;
+  ModelSpec narrow = model();
+  narrow.experts->ffn = 40;
+  const double bytes = 3 * 2 * Tokens * TopK * 40;  // gate, the other half and the gradient, in bf16
+  const auto passes = [&](const TrainingShape& shape) {
+    return std::ranges::count_if(kernels_of(layer(narrow, shape).backward_input),
+                                 [bytes](const Kernel& kernel) { return kernel.hbm == Bytes(bytes); });
+  };
+  CHECK(passes(megatron) == passes(other) + 1);
+}
+
 TEST_CASE("capacity: padded experts compute as many as they can take, others lose what is beyond") {
   TrainingShape limited = shape(4);
   limited.experts.capacity = 1.5;

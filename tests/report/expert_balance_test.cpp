@@ -17,9 +17,9 @@
 
 using namespace syncline;
 using namespace syncline::literals;
+using doctest::Approx;
 using syncline::testing::ScheduleBuilder;
 using syncline::testing::star;
-using doctest::Approx;
 
 namespace {
 
@@ -40,7 +40,8 @@ class Exchanging {
     op.load = LoadId(schedule.loads.size() - 1);
     return *this;
   }
-  Exchanging& exchange(const std::string& tag, Bytes bytes, std::optional<ExchangeId> exchange = std::nullopt) {
+  Exchanging& exchange(const std::string& tag, Bytes bytes,
+                       std::optional<ExchangeId> exchange = std::nullopt) {
     Collective body{CollectiveKind::AllToAll, FamilyId(0), Algorithm::Direct, bytes};
     body.exchange = exchange;
     last_ = builder_.op(0, body, "tokens", last());
@@ -159,8 +160,7 @@ TEST_SUITE("balance of experts") {
     const Cluster cluster = test::example_run().cluster;
     Exchanging program(4);
     // Each has 2 items for both ranks of each node: 8, of 1 MB; to a node they go as 2.
-    program.schedule().exchanges = {
-        {"tokens", 4, std::vector(16, 2.0), 2, std::vector(8, 2.0)}};
+    program.schedule().exchanges = {{"tokens", 4, std::vector(16, 2.0), 2, std::vector(8, 2.0)}};
     program.exchange("dispatch", 8_MB, ExchangeId(0));
     std::get<Collective>(program.schedule().roles[0].program[0].body).algorithm = Algorithm::TwoHop;
     const ExpertBalance balance = expert_balance({}, program.schedule(), cluster, std::nullopt).value();

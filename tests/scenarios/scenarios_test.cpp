@@ -32,6 +32,7 @@ Simulated simulate(const std::string& file, const std::vector<Override>& overrid
   context.scenario = scenario.name;
   context.published = scenario.published;
   context.expect = scenario.expect;
+  if (scenario.is_training()) context.experts = expert_tokens(scenario.job);
   const RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, options);
   RunSummary summary = summarise(result, question.schedule, question.cluster, context);
   return {std::move(question.schedule), std::move(summary)};

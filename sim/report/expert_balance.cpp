@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "sim/collective/exchange_rounds.hpp"
 #include "sim/moe/capacity.hpp"

@@ -16,7 +16,7 @@ using Keys = std::vector<std::string_view>;
 
 const Keys TrainingKeys{"device",     "model",   "parallel",  "batch",   "precision",      "sharding",
                         "recompute",  "kernels", "attention", "dropout", "implementation", "weight-gradients",
-                        "fused-loss", "graphs", "frozen",  "moe"};
+                        "fused-loss", "graphs",  "frozen",    "moe"};
 const Keys TrainingPipelineKeys{"scatter-gather", "split"};
 const Keys TextbookPipelineKeys{"stages",         "microbatches",    "order",       "csv", "forward",
                                 "backward-input", "backward-weight", "fused",       "hop", "bytes",

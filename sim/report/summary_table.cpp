@@ -196,9 +196,10 @@ std::string collective_table(const RunSummary& run) {
   for (const CollectiveSummary* collective : order)
     if (collective->choice.by_counts) imbalance = std::max(imbalance, collective->choice.imbalance);
   if (imbalance > 0)
-    text += fmt::format("  all-to-all-v is by counts, S the mean of its members; who gets most gets up to {:.2f} times the "
-                        "mean\n",
-                        imbalance);
+    text += fmt::format(
+        "  all-to-all-v is by counts, S the mean of its members; who gets most gets up to {:.2f} times the "
+        "mean\n",
+        imbalance);
   return text;
 }
 

@@ -300,7 +300,8 @@ class ShapeCheck {
     amount(body.call.si(), "call", where);
     amount(body.least.si(), "least", where);
     if (!body.library && (body.call > Seconds(0) || body.least > Seconds(0)))
-      findings_.add([&] { return fmt::format("{}: call and least are of a library, and none is named", where()); });
+      findings_.add(
+          [&] { return fmt::format("{}: call and least are of a library, and none is named", where()); });
     if (body.units < 0)
       findings_.add([&] { return fmt::format("{}: {} units; expected 0 or more", where(), body.units); });
     if (body.back && !body.exchange)

@@ -14,8 +14,8 @@ template <class Enum>
 struct Names;
 template <>
 struct Names<KernelClass> {
-  static constexpr std::array<std::string_view, 6> all{"gemm", "attention", "elementwise", "gather", "optimizer",
-                                                       "fixed"};
+  static constexpr std::array<std::string_view, 6> all{"gemm",   "attention", "elementwise",
+                                                       "gather", "optimizer", "fixed"};
 };
 template <>
 struct Names<Precision> {

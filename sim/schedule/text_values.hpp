@@ -22,8 +22,8 @@ struct Scope {
   const Schedule& schedule;  // as far as it has been read
   NameTable meshes, families, streams, exchanges, loads, libraries;
   std::size_t numbers = 0;  // in exchanges and loads so far
-  std::size_t op = 0;     // index of the op being read
-  std::size_t world = 0;  // ranks; 0 before the first mesh
+  std::size_t op = 0;       // index of the op being read
+  std::size_t world = 0;    // ranks; 0 before the first mesh
 };
 
 // A rank list is written in ranges: 0,3,8-15,16-30:2 (to 30 in steps of 2).

@@ -118,7 +118,7 @@ constexpr std::array Columns{
 
 // Not in any file: set by rules.
 constexpr std::array Derived{
-    std::string_view("table"), std::string_view("words"),
+    std::string_view("table"),      std::string_view("words"),
     std::string_view("software"),    // which program ran, as the rules name it
     std::string_view("release"),     // of that program, a number
     std::string_view("flop_count"),  // how the source counts FLOP, see measured_time.hpp

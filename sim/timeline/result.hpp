@@ -44,8 +44,8 @@ struct CollectiveChoice {
   Bytes total_bytes_between_nodes;  // of all instances
   std::size_t nodes_spanned = 0;    // by one group: the most
   std::string protocol{};           // as the topology's figures name it; empty where it has none
-  bool by_counts = false;           // all-to-all-v: exchanges of this size together; `bytes` is the mean of a member
-  double imbalance = 1;             // then: what the member that gets most gets, over the mean: the most of any
+  bool by_counts = false;  // all-to-all-v: exchanges of this size together; `bytes` is the mean of a member
+  double imbalance = 1;    // then: what the member that gets most gets, over the mean: the most of any
 };
 
 /// What one of the cluster's faults was in this run.

@@ -190,7 +190,8 @@ class PipelineStep {
   [[nodiscard]] int stages() const { return static_cast<int>(stages_.size()) / (job_.mirrored() ? 2 : 1); }
   [[nodiscard]] std::size_t index_of(int rank, int stage) const {
     const auto first = static_cast<std::size_t>(stage);
-    return !job_.mirrored() || stages_[first].rank == rank ? first : first + static_cast<std::size_t>(stages());
+    return !job_.mirrored() || stages_[first].rank == rank ? first
+                                                           : first + static_cast<std::size_t>(stages());
   }
   [[nodiscard]] const StagePlan& plan(int rank, int stage) const { return stages_[index_of(rank, stage)]; }
 

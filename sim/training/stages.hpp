@@ -49,7 +49,7 @@ struct ParameterCount {
 struct Unit {
   enum class Kind : std::uint8_t { Embedding, DenseLayer, ExpertLayer, Prediction, Head };
   Kind kind = Kind::DenseLayer;
-  int layer = -1;           // of the model, extra predictions after it; −1: none
+  int layer = -1;               // of the model, extra predictions after it; −1: none
   ParameterCount parameters{};  // on one rank
 };
 

@@ -6,8 +6,8 @@
 
 #include "sim/model/model.hpp"
 #include "sim/pipeline/lower.hpp"
-#include "sim/sharding/groups.hpp"
 #include "sim/sharding/expert_traffic.hpp"
+#include "sim/sharding/groups.hpp"
 
 namespace syncline {
 

@@ -269,7 +269,7 @@ TEST_SUITE("scenario: overrides") {
          "--set topolgy.accelerators=8: error: unknown key \"topolgy\"; did you mean \"topology\"? (known: "
          "version, "
          "name, question, source, topology, device, model, parallel, batch, precision, sharding, pipeline, "
-         "moe, recompute, implementation, kernels and 10 more)"},
+         "moe, recompute, implementation, kernels and 11 more)"},
         {"unknown key",
          {"topology.scale-out.oversubscripton", "4"},
          "--set topology.scale-out.oversubscripton=4: error: unknown key \"oversubscripton\"; did you mean "

@@ -1,7 +1,10 @@
 // Checks of expert layers: of a model, and of how they are spread and run.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/config/checks.hpp"
+#include "sim/moe/counts_file.hpp"
 #include "sim/pipeline/generator.hpp"
 
 namespace syncline {
@@ -75,18 +78,66 @@ void check_spread(const Scenario& scenario, Refusals& refuse) {
         "parallel.ep",
         fmt::format("is {}, which does not divide model.experts.count ({}); try {}", options.parallel,
                     experts.count, divisors_near(options.parallel, experts.count)));
+  constexpr double MostPairs = 1 << 24;
+  if (1.0 * options.parallel * std::max(options.parallel, experts.count) > MostPairs)
+    return refuse.add("parallel.ep",
+                      fmt::format("is {}: with {} experts more than {:.0f} pairs of ranks, or of ranks "
+                                  "and experts, in every layer; lower it",
+                                  options.parallel, experts.count, MostPairs));
   if (experts.ffn % options.tensor != 0)
     return refuse.add("parallel.etp",
                       fmt::format("is {}, which does not divide model.experts.ffn ({}); try {}",
                                   options.tensor, experts.ffn, divisors_near(options.tensor, experts.ffn)));
+  if (job.sharding.group > 0)
+    return refuse.add("sharding.group",
+                      "is of replicas of sets of shards, which experts do not have; leave it out");
   if (const auto reason = expert_refusal(job.degrees())) return refuse.add("parallel.ep", *reason);
   if (job.shape.tensor_parallel > 1 && !job.shape.sequence_parallel)
     refuse.add("parallel.sequence-parallel",
                "is false, but each of the ranks that share a layer routes tokens of its own; set it to true");
 }
 
+/// What a routing names, against the model's experts.
+void check_routing(const TrainingJob& job, Refusals& refuse) {
+  const int count = job.model.experts->count;
+  if (const auto* hot = std::get_if<moe::Hot>(&job.routing.routing); hot != nullptr && hot->experts >= count)
+    refuse.add("moe.routing", fmt::format("has {} hot experts, but model.experts.count is {}; lower it",
+                                          hot->experts, count));
+  const auto* file = std::get_if<moe::FromFile>(&job.routing.routing);
+  if (file != nullptr && file->counts->experts != count)
+    refuse.add(
+        "moe.routing",
+        fmt::format(
+            "has counts of {} experts ({}), but model.experts.count is {}; give every expert a line, if "
+            "of 0 tokens",
+            file->counts->experts, file->counts->file, count));
+}
+
+/// Keys of exchanges between ranks, where there are none.
+void check_exchange(const TrainingJob& job, Refusals& refuse) {
+  const ExpertOptions& options = job.shape.experts;
+  const bool alone = options.parallel == 1, gathers = options.dispatch == Dispatch::AllGather;
+  const std::string_view why =
+      alone ? "is of exchanges between ranks, and parallel.ep is 1; leave it out"
+            : "is of exchanges by all-to-all, and moe.dispatch is all-gather; leave it out";
+  if (!job.routing.library.empty() && (alone || gathers)) refuse.add("moe.library", why);
+  if (options.overlap == ExpertOverlap::Batch && alone)
+    refuse.add("moe.overlap",
+               "is batch, which hides exchanges between ranks, and parallel.ep is 1; leave it out");
+  const moe::ExpertGroup group = expert_group_of(job.model, job.shape, job.routing);
+  const int in_node = job.routing.node_size / options.tensor;
+  const bool by_nodes = options.dispatch == Dispatch::TwoHop || !job.routing.library.empty();
+  if (by_nodes && in_node > 0 && in_node < group.ranks && group.ranks % in_node != 0)
+    refuse.add("parallel.ep",
+               fmt::format("is {}, with {} of them on a node, which does not divide it; moe.dispatch "
+                           "two-hop and moe.library go by whole nodes; try {}",
+                           group.ranks, in_node, multiples_near(group.ranks, in_node)));
+}
+
 void check_options(const TrainingJob& job, Refusals& refuse) {
   const ExpertOptions& options = job.shape.experts;
+  check_routing(job, refuse);
+  check_exchange(job, refuse);
   if (options.pad && !options.capacity)
     refuse.add("moe.pad", "fills experts up to their capacity, and there is none; add moe.capacity");
   if (job.routing.node_limited && job.model.experts->groups == 1)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 
@@ -33,6 +34,18 @@ void name_if_inline(std::string& name) {
 // Each checks a scenario of its kind, fills in what the file leaves open and other fields decide, and returns the topology
 // as it is built from the start; nullopt, and an error, where it cannot be.
 
+/// Of a group of ranks that share experts, how many are on a node of so many ranks in a row: the axes that are faster than
+/// theirs lie between them.
+int members_in_node(const TrainingJob& job, int in_node) {
+  int stride = 1;
+  for (const std::string_view axis : job.order) {
+    if (axis == "dp") break;
+    if (axis == "tp") stride *= job.shape.experts.tensor;
+    if (axis == "pp") stride *= job.pipeline_parallel;
+  }
+  return std::max(1, in_node / stride);
+}
+
 /// Figures of the kernel that fits the nodes of a group of experts.
 void find_library(TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
   const ExpertLibrary library = load_expert_library(job.routing.library);
@@ -42,6 +55,12 @@ void find_library(TrainingJob& job, const ConfigNode& root, ConfigErrors& errors
     const OperationFigures *dispatch = kernel.find(DispatchOp::Dispatch),
                            *combine = kernel.find(DispatchOp::Combine);
     if (dispatch == nullptr || combine == nullptr) continue;
+    const bool once = kernel.travel == moe::Travel::TwoHop || kernel.travel == moe::Travel::PerRank;
+    if (once != (job.shape.experts.dispatch == Dispatch::TwoHop))
+      errors.add(
+          place_of(root, "moe.library"),
+          fmt::format("\"moe.library\" is {}, which sends a token {}; set moe.dispatch to {}", library.name,
+                      once ? "once to each rank" : "once for each expert", once ? "two-hop" : "all-to-all"));
     job.routing.figures = {library.name, dispatch->figures, combine->figures, kernel.lanes, kernel.sms};
     return;
   }
@@ -66,7 +85,7 @@ std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& ro
     job.pipeline.chunks = pipeline::find_generator(job.pipeline.schedule)->default_chunks;
 
   const int in_node = scenario.topology.accelerators_per_node;
-  job.routing.node_size = in_node > 1 ? in_node : 0;
+  job.routing.node_size = in_node > 1 ? members_in_node(job, in_node) * job.shape.experts.tensor : 0;
   job.routing.seed = scenario.seed;
   check_parallel(scenario, root, errors);
   check_job(scenario, root, errors);

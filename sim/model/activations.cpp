@@ -187,20 +187,35 @@ double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
 
 }  // namespace
 
+namespace {
+
+/// Of what is kept, what goes by the tokens that came: what the experts' products read and make.
+double kept_by_load(const Tensors& bytes, const Slice& s, const ModelSpec& model,
+                    const TrainingShape& shape) {
+  const bool full = shape.recompute == Recompute::Full;
+  const bool modules = shape.recompute == Recompute::Modules;
+  if (full || (modules && shape.modules.experts)) return 0;
+  const bool last_again = cheap(bytes, s, model, shape) > 0 || (modules && shape.modules.expert_activation);
+  return bytes.routed + bytes.experts.first + (last_again ? 0 : bytes.experts.last);
+}
+
+}  // namespace
+
 LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const Slice s(model, shape);
   const Tensors bytes = tensors_of(s, model, shape, kind);
   const double all = bytes.sum(), again = cheap(bytes, s, model, shape);
   const double widest = gradients(s, model, shape, kind), weight = for_weight(s, model, kind);
+  const double by_load = kind == LayerKind::Experts ? kept_by_load(bytes, s, model, shape) : 0;
   switch (shape.recompute) {
-    case Recompute::None: return {all - again, again, widest, weight};
-    case Recompute::Selective: return {all - again - bytes.core, again + bytes.core, widest, weight};
+    case Recompute::None: return {all - again, again, widest, weight, by_load};
+    case Recompute::Selective: return {all - again - bytes.core, again + bytes.core, widest, weight, by_load};
     case Recompute::SelectiveOp:
       return {bytes.input + kept_products(bytes, s, model, shape), remade(bytes, s, model), widest, weight};
     case Recompute::Full: return {bytes.input, all - bytes.input, widest, weight};
     case Recompute::Modules: {
       const double gone = freed(bytes, s, model, shape);
-      return {all - gone, gone, widest, weight};
+      return {all - gone, gone, widest, weight, by_load};
     }
   }
   return {};

@@ -184,6 +184,7 @@ ModuleCost in_a_row(const std::vector<ModuleCost>& modules) {
     append(all.forward, module.forward);
     append(all.recompute, module.recompute);
     all.saved += module.saved;
+    all.saved_by_load += module.saved_by_load;
     all.transient = std::max(all.transient, module.transient);
     all.workspace = std::max(all.workspace, module.workspace);
     all.kept_for_weight += module.kept_for_weight;

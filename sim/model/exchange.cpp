@@ -29,6 +29,7 @@ bool runs_again(const Step& step, const TrainingShape& shape) {
     case Part::Experts: return modules.experts;
     case Part::ExpertActivation: return modules.experts || modules.expert_activation;
     case Part::Shared: return modules.experts || modules.shared;
+    case Part::SharedActivation: return modules.experts || modules.shared || modules.activation;
     case Part::Latent: return modules.latent;
     case Part::Other: break;
   }

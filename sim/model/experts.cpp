@@ -9,9 +9,10 @@ namespace transformer {
 namespace {
 
 /// Bytes of an element of what goes between ranks: in fp8 by blocks with a scale in fp32 for 128 numbers
-/// (DeepSeek-V3, arXiv 2412.19437, section 3.3.2).
+/// (DeepSeek-V3, arXiv 2412.19437, section 3.3.2), in fp4 with one of a byte for 16 (NVFP4).
 double element_sent(const Slice& s, std::optional<Precision> precision) {
   const double bytes = precision ? size_of(*precision).si() : s.e;
+  if (precision == Precision::Fp4) return bytes + 1.0 / 16;
   return bytes < 2 ? bytes + Fp32 / 128 : bytes;
 }
 
@@ -76,7 +77,7 @@ class Experts {
     if (spec_.shared_ffn == 0) return;
     const std::size_t first = steps_.size();
     for (Step& step : mlp_steps(s_, model_, shape_, s_.shared_ffn, "shared-experts")) {
-      if (step.part != Part::Activation) step.part = Part::Shared;
+      step.part = step.part == Part::Activation ? Part::SharedActivation : Part::Shared;
       steps_.push_back(std::move(step));
     }
     // What runs beside an exchange is over before what needs the exchange.
@@ -131,7 +132,10 @@ class Experts {
     Step step{.forward = cast(TokenWay::ToExperts, s_.own_tokens * s_.hidden), .again = Again::No};
     append(step.forward, copied(copies()));
     step.input = copied(copies());
-    if (cut()) step.after_forward = exchange(TokenWay::ToExperts, "dispatch", !overlaps());
+    if (cut()) {
+      step.after_forward = exchange(TokenWay::ToExperts, "dispatch", !overlaps());
+      step.after_forward->host_waits = host_waits();
+    }
     add(std::move(step));
   }
 

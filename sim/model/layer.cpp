@@ -235,6 +235,7 @@ ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape, LayerK
   cost.trainable_parameters = shape.frozen ? 0 : cost.parameters + cost.expert_parameters;
   const transformer::LayerActivations held = transformer::layer_activations(model, shape, kind);
   cost.saved = Bytes(held.kept);
+  cost.saved_by_load = Bytes(held.by_load);
   cost.transient = Bytes(held.recomputed + held.gradients);
   cost.kept_for_weight = Bytes(held.for_weight);
   // Autograd's unused gradients are one for each shape, and all experts have the same.

@@ -263,6 +263,7 @@ struct ModuleCost {
   std::vector<Kernel> backward_weight;  // gradients of the weights (W); may come later
   std::vector<Kernel> expert_weight;    // ... of those of experts, before the others; by load
   Bytes saved;                          // activations kept from forward to backward
+  Bytes saved_by_load;                  // of these, of tokens that came to the rank's experts
   Bytes transient;  // extra activations alive only during backward (recomputed ones, gradients)
   /// Held from the first backward to the end of the run, once for all layers of a rank: where Transformer
   /// Engine's products add to the sum of the gradients themselves, autograd is handed an unused one of each

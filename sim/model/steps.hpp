@@ -77,7 +77,17 @@ void append(std::vector<Kernel>& to, const std::vector<Kernel>& more);
 enum class Again : std::uint8_t { No, Op, Core };  // Op: Recompute::SelectiveOp; Core: Recompute::Selective
 
 /// What Recompute::Modules calls it. The core of attention is Again::Core.
-enum class Part : std::uint8_t { Other, Norm, Activation, Mlp, Experts, ExpertActivation, Shared, Latent };
+enum class Part : std::uint8_t {
+  Other,
+  Norm,
+  Activation,
+  Mlp,
+  Experts,
+  ExpertActivation,
+  Shared,
+  SharedActivation,
+  Latent
+};
 
 /// Forward: the kernels, then the collective. Backward: the collective, then the kernels, then the other
 /// collective.
@@ -181,10 +191,11 @@ struct Piece {
 
 /// Bytes that a layer holds, and for how long.
 struct LayerActivations {
-  double kept;        // from forward to backward
-  double recomputed;  // made again before backward
-  double gradients;   // alive together at the widest point of backward
-  double for_weight;  // from I to W
+  double kept;         // from forward to backward
+  double recomputed;   // made again before backward
+  double gradients;    // alive together at the widest point of backward
+  double for_weight;   // from I to W
+  double by_load = 0;  // of those kept
 };
 [[nodiscard]] LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& shape,
                                                  LayerKind kind);

@@ -96,8 +96,9 @@ struct FsdpPlan {
 /// makes the gradient of its own tokens only, sequence parallel: norms, and biases behind products cut by
 /// rows.
 [[nodiscard]] double replicated_parameters(const ModelSpec& model, int layers, bool head);
-/// Of an expert layer besides: the router's, and the shared experts' gate.
-[[nodiscard]] double replicated_by_router(const ModelSpec& model);
+/// Of a layer besides: matrices that all of these hold. The compressing products of latent attention, the router, the
+/// shared experts' gate.
+[[nodiscard]] double replicated_matrices(const ModelSpec& model, LayerKind kind);
 
 // --- the program -------------------------------------------------------------------------------------------
 

@@ -65,12 +65,13 @@ std::vector<Kernel> adam(double shard) {
   return kernels;
 }
 
-/// One after another; what no collective parts becomes one segment.
+/// One after another; where no collective parts them, the last segment of one and the first of the next are one.
 std::vector<Segment> joined(std::initializer_list<std::vector<Segment>> parts) {
   std::vector<Segment> all;
   for (const auto& part : parts)
-    for (const Segment& segment : part) {
-      if (all.empty() || all.back().then || all.back().by_load != segment.by_load) {
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const Segment& segment = part[i];
+      if (i > 0 || all.empty() || all.back().then || all.back().by_load != segment.by_load) {
         all.push_back(segment);
         continue;
       }
@@ -146,7 +147,8 @@ class Planner {
     if (!job_.shape.sequence_parallel || job_.shape.tensor_parallel == 1) return 0;
     double sum = replicated_parameters(job_.model, layers(), true);
     for (int layer = 0; layer < layers(); ++layer)
-      if (block(layer).cost.expert_parameters > 0) sum += replicated_by_router(job_.model);
+      sum += replicated_matrices(
+          job_.model, block(layer).cost.expert_parameters > 0 ? LayerKind::Experts : LayerKind::Dense);
     return sum;
   }
 
@@ -344,9 +346,12 @@ double replicated_parameters(const ModelSpec& model, int layers, bool head) {
   return layers * layer + (head ? norm : 0);
 }
 
-double replicated_by_router(const ModelSpec& model) {
-  if (!model.experts) return 0;
-  return static_cast<double>(model.hidden) * (model.experts->count + (model.experts->shared_gate ? 1 : 0));
+double replicated_matrices(const ModelSpec& model, LayerKind kind) {
+  double sum = 0;
+  if (model.latent)
+    sum += model.latent->query_rank + model.latent->key_value_rank + model.latent->rotary_size;
+  if (kind == LayerKind::Experts) sum += model.experts->count + (model.experts->shared_gate ? 1 : 0);
+  return model.hidden * sum;
 }
 
 FsdpPlan fsdp_plan(const FsdpJob& job) {

@@ -78,7 +78,7 @@ void mirror(Groups& groups) {
     groups.families.push_back(std::move(pairs));
     family = FamilyId(groups.families.size() - 1);
   };
-  const bool sharded = groups.shard.has_value();
+  const bool sharded = groups.shards > 1;
   both(groups.data, groups.mesh, "both");
   if (sharded) groups.shard = groups.data;
   if (!groups.expert_mesh) return;

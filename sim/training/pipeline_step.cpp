@@ -486,11 +486,15 @@ class PipelineStep {
   }
 
   [[nodiscard]] double replicated_on(const StagePlan& plan) const {
-    double sum = replicated_parameters(job_.model, plan.stage.count, plan.stage.head);
-    for (const Unit& unit : plan.units)
-      if (unit.kind == Unit::Kind::ExpertLayer || unit.kind == Unit::Kind::Prediction)
-        sum += replicated_by_router(job_.model);
-    return sum;
+    double sum = 0;
+    int layers = 0;
+    for (const Unit& unit : plan.units) {
+      if (unit.layer < 0) continue;
+      ++layers;
+      sum += replicated_matrices(job_.model,
+                                 unit.parameters.experts > 0 ? LayerKind::Experts : LayerKind::Dense);
+    }
+    return sum + replicated_parameters(job_.model, layers, plan.stage.head);
   }
 
   // --- what a step is worth ---

@@ -179,6 +179,9 @@ std::optional<std::string> pipeline_refusal(const TrainingJob& job) {
         "{} has microbatches in another order on the two ranks of a stage, which reduce gradients "
         "together only when all have gone through; set sharding.kind to zero-1 or ddp",
         options.schedule);
+  if (job.mirrored() && job.sharding.group > 0)
+    return fmt::format("{} has one set of shards on both ranks of every stage; leave out sharding.group",
+                       options.schedule);
   pipeline::Request request;
   request.ranks = job.pipeline_parallel;
   request.microbatches = job.gradient_accumulation;

@@ -37,7 +37,7 @@ States::States(const TrainingJob& job, const Groups& groups, Works& works)
 
 States::Spread States::spread_of(DataSharding kind, const Groups& groups, Share share) {
   const bool dense = share == Share::Dense;
-  const int shards = dense ? groups.shards : groups.shards > 1 ? groups.expert_copies : 1;
+  const int shards = kind == DataSharding::Ddp ? 1 : dense ? groups.shards : groups.expert_copies;
   Spread spread{shards > 1 ? kind : DataSharding::Ddp,
                 static_cast<double>(shards),
                 dense ? groups.data : groups.expert_data,

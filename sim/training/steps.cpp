@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -35,6 +36,16 @@ Place place_of(LayerGroup group, const Groups& groups) {
   return {groups.expert_tensor, StepStream::Tensor};
 }
 
+/// With the first op of experts, or the last.
+void hold_by_load(Steps& steps, Bytes taken, Bytes given_back) {
+  const auto loaded = [](const Step& step) { return step.load.has_value(); };
+  const auto first = std::ranges::find_if(steps, loaded);
+  if (first == steps.end()) return;
+  if (taken > Bytes(0)) first->memory.push_back({MemoryCategory::Activations, taken, true});
+  const auto last = std::find_if(steps.rbegin(), steps.rend(), loaded);
+  if (given_back < Bytes(0)) last->memory.push_back({MemoryCategory::Activations, given_back, true});
+}
+
 Step between_kernels(const LayerCollective& what, Phase phase, const Groups& groups) {
   const Place place = place_of(what.group, groups);
   SYNCLINE_CHECK(place.family, "a collective between kernels has a group of ranks");
@@ -66,9 +77,10 @@ Step collective(FamilyId family, StepStream stream, CollectiveKind kind, Bytes b
 ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups& groups, Works& works,
                          const ExpertTraffic* traffic)
     : name_(std::move(name)), traffic_(traffic) {
-  const Bytes during = cost.saved + cost.transient;
+  const Bytes saved = cost.saved - cost.saved_by_load, during = saved + cost.transient;
   forward_ = segments(Phase::Forward, "", cost.forward, groups, works);
-  hold(forward_, cost.saved, Bytes(0));
+  hold(forward_, saved, Bytes(0));
+  hold_by_load(forward_, cost.saved_by_load, Bytes(0));
 
   Steps input = segments(Phase::BackwardInput, "recompute", cost.recompute, groups, works);
   append(input, segments(Phase::BackwardInput, "", cost.backward_input, groups, works));
@@ -80,10 +92,12 @@ ModuleSteps::ModuleSteps(std::string name, const ModuleCost& cost, const Groups&
   append(backward_, weight);
   for (Step& step : backward_) step.tag.phase = Phase::Backward;
   hold(backward_, cost.transient, -during);
+  hold_by_load(backward_, Bytes(0), -cost.saved_by_load);
   input_ = std::move(input);
   weight_ = std::move(weight);
   const Bytes kept = input_.empty() ? during : weight_.empty() ? Bytes(0) : cost.kept_for_weight;
   hold(input_, cost.transient, kept - during);
+  hold_by_load(input_, Bytes(0), -cost.saved_by_load);
   hold(weight_, input_.empty() ? cost.transient : Bytes(0), -kept);
 }
 
@@ -93,6 +107,8 @@ Steps ModuleSteps::steps(ActionKind kind, int layer) const {
     step.tag.layer = layer;
     if (traffic_ == nullptr) continue;
     traffic_->place(layer, step.load);
+    if (!step.load)
+      for (MemoryEffect& effect : step.memory) effect.by_load = false;
     if (auto* exchange = std::get_if<Collective>(&step.body)) traffic_->place(layer, *exchange);
   }
   return steps;

@@ -138,6 +138,13 @@ void check_options(const TrainingJob& job, Refusals& refuse) {
   const ExpertOptions& options = job.shape.experts;
   check_routing(job, refuse);
   check_exchange(job, refuse);
+  const ExpertSpec& experts = *job.model.experts;
+  const double all = static_cast<double>(experts.count) / experts.top_k;
+  if (options.capacity && *options.capacity > all)
+    refuse.add("moe.capacity",
+               fmt::format("is {}, more than all tokens for every expert, which is experts.count / "
+                           "experts.top-k = {}; lower it, or leave it out",
+                           *options.capacity, all));
   if (options.pad && !options.capacity)
     refuse.add("moe.pad", "fills experts up to their capacity, and there is none; add moe.capacity");
   if (job.routing.node_limited && job.model.experts->groups == 1)

@@ -311,4 +311,98 @@ TEST_SUITE("experts in a training step") {
       CHECK(few.bytes_sent.si() == doctest::Approx(all.bytes_sent.si()).epsilon(1e-9));
     }
   }
+
+  TEST_CASE("experts are sharded among those that hold them, even where data parallelism is 1") {
+    TrainingJob job = experts(4, 1);
+    job.shape.tensor_parallel = 8;
+    job.shape.sequence_parallel = true;
+    const Schedule schedule = training_schedule(job, device());
+    const Modules modules(job);
+    const double held = 3 * modules.expert_layer.expert_parameters;
+    const double dense = modules.embedding.parameters + modules.dense_layer.parameters +
+                         3 * modules.expert_layer.parameters + modules.head.parameters;
+    // 12 bytes a parameter, of experts in 2 shards (8 ranks, 4 share experts).
+    CHECK(resident(schedule.roles[0], MemoryCategory::Optimizer).si() ==
+          doctest::Approx(12 * (dense + held / 2)));
+  }
+
+  TEST_CASE("DualPipe with one data-parallel rank reduces between the two ranks of a stage") {
+    TrainingJob job = experts(1, 1, 4, 16);
+    job.pipeline.schedule = "dualpipe";
+    const Schedule schedule = training_schedule(job, device());
+    CHECK_FALSE(collectives(schedule, 0, "both", CollectiveKind::ReduceScatter).empty());
+    CHECK(simulate(schedule).step_time > Seconds(0));
+    job.sharding.group = 2;
+    CHECK(pipeline_refusal(job).value_or("").find("leave out sharding.group") != std::string::npos);
+  }
+
+  TEST_CASE(
+      "the host waits before each dispatch of forward, unless experts are padded or it is told not to") {
+    const auto waits = [](const TrainingJob& job) {
+      int count = 0;
+      for (const Op& op : training_schedule(job, device()).roles[0].program)
+        if (std::holds_alternative<HostWait>(op.body)) {
+          CHECK(op.tag.phase == Phase::Forward);
+          CHECK(op.tag.name == "dispatch-host");
+          ++count;
+        }
+      return count;
+    };
+    TrainingJob job = experts(8, 8);
+    CHECK(waits(job) == 3 * 4);  // layers with experts, microbatches
+    job.shape.experts.host_waits = false;
+    CHECK(waits(job) == 0);
+    job.shape.experts.host_waits.reset();
+    job.shape.experts.capacity = 1;
+    job.shape.experts.pad = true;
+    CHECK(waits(job) == 0);
+  }
+
+  TEST_CASE("what experts keep follows the tokens that came, and all of it is given back") {
+    TrainingJob job = experts(8, 8);
+    job.routing.routing = moe::Zipf{1.0};
+    for (const char* pipeline : {"1f1b", "zb-h1"}) {
+      CAPTURE(pipeline);
+      job.pipeline.schedule = pipeline;
+      const Schedule schedule = training_schedule(job, device());
+      const ModuleCost layer = layer_cost(job.model, job.shape, LayerKind::Experts);
+      Bytes taken, left;
+      for (const Op& op : schedule.roles[0].program)
+        for (const MemoryEffect& effect : op.memory) {
+          if (effect.category != MemoryCategory::Activations) continue;
+          left += effect.bytes;
+          if (effect.by_load) CHECK(op.load.has_value());
+          if (effect.by_load && effect.bytes > Bytes(0)) taken += effect.bytes;
+        }
+      CHECK(taken.si() == doctest::Approx(3 * 4 * layer.saved_by_load.si()));
+      CHECK(std::abs(left.si()) < 1);
+      // Tokens in order, gate and up, and their product: 2048 copies of (1024 + 3 · 2048) · 2 bytes.
+      CHECK(layer.saved_by_load == Bytes(2048.0 * (1024 + 3 * 2048) * 2));
+    }
+    // Of a balanced run nothing is by load.
+    job.routing.routing = moe::Balanced{};
+    const Schedule schedule = training_schedule(job, device());
+    for (const Op& op : schedule.roles[0].program)
+      for (const MemoryEffect& effect : op.memory) CHECK_FALSE(effect.by_load);
+  }
+
+  TEST_CASE("fully sharded, shared experts run beside dispatch and its gradient too") {
+    TrainingJob job = experts(8, 8);
+    job.model.experts->shared_ffn = 2048;
+    job.sharding.kind = DataSharding::Fsdp;
+    const Seconds apart = step_time(job);
+    job.shape.experts.overlap = ExpertOverlap::SharedExperts;
+    CHECK(step_time(job) < apart);
+    const Schedule schedule = training_schedule(job, device());
+    const std::vector<Op>& ops = schedule.roles[0].program;
+    // What follows the shared experts stands after the exchange that they ran beside.
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].tag.name != "dispatch-gradient") continue;
+      std::size_t waiting = 0;
+      for (std::size_t j = i + 1; j < ops.size() && ops[j].tag.layer == ops[i].tag.layer; ++j)
+        waiting += std::ranges::count(ops[j].after, OpIndex(i));
+      CHECK(waiting > 0);
+      CHECK(std::ranges::count(ops[i + 1].after, OpIndex(i)) == 0);
+    }
+  }
 }

@@ -1,0 +1,31 @@
+// How far the clocks of ranks are apart.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "backends/execute/world.hpp"
+#include "sim/core/quantity.hpp"
+
+namespace syncline {
+
+/// A rank's clock against that of rank 0.
+struct ClockOffset {
+  Seconds offset;  // to be taken from the rank's times
+  Seconds error;   // at most
+};
+
+/// One message to a rank and back: when it left and came back by rank 0's clock, and the rank's clock in between.
+struct Ping {
+  Seconds sent, there, back;
+};
+
+/// From the fastest ping: theirs against the middle of ours, to within half of its length (Cristian, Probabilistic clock
+/// synchronization, Distributed Computing 3, 1989).
+/// @pre at least one ping
+[[nodiscard]] ClockOffset offset_of(std::span<const Ping> pings);
+
+/// All ranks call it together. At rank 0: the offsets by rank; elsewhere nothing.
+[[nodiscard]] std::vector<ClockOffset> measure_offsets(World& world, const std::function<Seconds()>& now);
+
+}  // namespace syncline

@@ -135,6 +135,13 @@ class TraceReader {
     timeline_.spans.push_back(span);
   }
 
+  // The header's `about` keeps the order of the file, which parsed JSON forgets.
+  void add_about(const std::string& key) {
+    if (std::ranges::find(about_keys_, key) != about_keys_.end())
+      throw Unfit(fmt::format("\"about\" has \"{}\" twice", key));
+    about_keys_.push_back(key);
+  }
+
   Timeline finish(const json& root) {
     const json& header = member(root, "otherData");
     const std::string schema = text_or_empty(header, "schema");
@@ -150,6 +157,10 @@ class TraceReader {
       if (!stream.is_string()) throw Unfit("\"streams\" holds something that is not a text");
       timeline_.streams.push_back(stream.get<std::string>());
     }
+    if (header.contains("about") && !header.at("about").is_object())
+      throw Unfit("\"about\" is not an object");
+    for (const std::string& key : about_keys_)
+      timeline_.about.emplace_back(key, text(header.at("about"), key.c_str()));
     place_ops();
     check_spans();
     return std::move(timeline_);
@@ -209,6 +220,7 @@ class TraceReader {
 
   Timeline timeline_;
   std::map<std::size_t, TimelineOp> ops_;
+  std::vector<std::string> about_keys_;
 };
 
 // The library's own words without their prefix "[…] parse error at line 1, column 2: ".
@@ -224,10 +236,14 @@ Timeline read_trace(const std::string& path) {
   InputFile file(path);
   std::istream stream(&file);
   TraceReader reader;
-  std::string section;  // key of the outermost object that is being parsed
+  std::string section, part;  // keys of the outermost object and of one in it that are being parsed
   bool parsed = false;
   const auto on_parsed = [&](int depth, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::key && depth == 1) section = value.get<std::string>();
+    if (event == json::parse_event_t::key) {
+      if (depth == 1) section = value.get<std::string>();
+      if (depth == 2) part = value.get<std::string>();
+      if (depth == 3 && part == "about" && section == "otherData") reader.add_about(value.get<std::string>());
+    }
     const bool is_event = event == json::parse_event_t::object_end && depth == 2 && section == "traceEvents";
     if (is_event) reader.add_event(value);
     return !is_event;  // false: forget it

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/collective/collective.hpp"
+#include "sim/core/error.hpp"
 
 namespace syncline {
 namespace {
@@ -84,6 +87,17 @@ std::vector<std::uint32_t> first_op_of_role(const Schedule& schedule) {
     next += static_cast<std::uint32_t>(role.program.size());
   }
   return first;
+}
+
+void arrive_together(Timeline& timeline, std::span<const std::size_t> members) {
+  if (members.empty()) return;
+  SYNCLINE_CHECK(std::ranges::max(members) < timeline.spans.size(), "a member is no span of the timeline");
+  const auto start_of = [&](std::size_t member) { return timeline.spans[member].start; };
+  const Seconds last = start_of(std::ranges::max(members, {}, start_of));
+  for (const std::size_t member : members) {
+    Span& span = timeline.spans[member];
+    span.transfer = std::min(last, span.end);
+  }
 }
 
 }  // namespace syncline

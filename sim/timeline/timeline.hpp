@@ -1,8 +1,11 @@
 // A timeline: what ran when. The same value whether simulated, measured or imported.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/core/ids.hpp"
@@ -38,6 +41,8 @@ struct Span {
 
 struct Timeline {
   std::string source;  // "simulated: scenario x", "measured: ..."
+  /// How it came about, in order: a key once, and text for people, such as {"clock-error", "3.1 us"}.
+  std::vector<std::pair<std::string, std::string>> about{};
   std::uint32_t ranks = 0;
   std::vector<std::string> streams;  // names; StreamId indexes them
   std::vector<TimelineOp> ops;
@@ -47,5 +52,13 @@ struct Timeline {
 /// The ops table of a schedule: all roles' ops, role after role; `first_op_of_role(schedule)[r]` is where role r's begin.
 [[nodiscard]] std::vector<TimelineOp> timeline_ops(const Schedule& schedule);
 [[nodiscard]] std::vector<std::uint32_t> first_op_of_role(const Schedule& schedule);
+
+/// Sets `transfer` of the spans of one communication (a collective on all its members, or both ends of a send and
+/// receive) to when the last of them arrived: their latest start, but never beyond a span's own end, which clocks that
+/// differ can bring about.
+///
+/// @param members  positions in Timeline::spans
+/// @throws std::logic_error  if there is no such span
+void arrive_together(Timeline& timeline, std::span<const std::size_t> members);
 
 }  // namespace syncline

@@ -138,8 +138,13 @@ class TraceWriter {
     std::string streams;
     for (const std::string& stream : timeline_.streams)
       streams += (streams.empty() ? "" : ",") + json_text(stream);
-    return fmt::format("{{\"schema\":\"{}\",\"version\":{},\"source\":{},\"ranks\":{},\"streams\":[{}]}}",
-                       TraceSchema, TraceVersion, json_text(timeline_.source), timeline_.ranks, streams);
+    std::string about;
+    for (const auto& [key, text] : timeline_.about)
+      about += (about.empty() ? ",\"about\":{" : ",") + json_text(key) + ":" + json_text(text);
+    if (!about.empty()) about += "}";
+    return fmt::format("{{\"schema\":\"{}\",\"version\":{},\"source\":{},\"ranks\":{},\"streams\":[{}]{}}}",
+                       TraceSchema, TraceVersion, json_text(timeline_.source), timeline_.ranks, streams,
+                       about);
   }
 
   // All of an event that is the same on every rank, with its `args` left open.

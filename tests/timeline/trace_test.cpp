@@ -87,6 +87,7 @@ Timeline busy(std::uint64_t seed, double scale) {
 
 void check_equal(const Timeline& a, const Timeline& b) {
   CHECK(a.source == b.source);
+  CHECK(a.about == b.about);
   CHECK(a.ranks == b.ranks);
   CHECK(a.streams == b.streams);
   REQUIRE(a.ops.size() == b.ops.size());
@@ -158,6 +159,18 @@ TEST_CASE("a trace is what Perfetto expects") {
 )");
 }
 
+TEST_CASE("how a timeline came about stands in its header, in its own order") {
+  const Folder folder;
+  Timeline timeline;
+  timeline.about = {{"repeats", "5"}, {"backend", "mpi"}, {"clock-error", "3.1 µs \"sic\""}};
+  write_trace(folder.file("a.json"), timeline);
+  CHECK(
+      content(folder.file("a.json"))
+          .find(R"("streams":[],"about":{"repeats":"5","backend":"mpi","clock-error":"3.1 µs \"sic\""}})") !=
+      std::string::npos);
+  check_equal(timeline, read_trace(folder.file("a.json")));
+}
+
 TEST_CASE("reading gives the timeline back, and writing that gives the same bytes") {
   const Folder folder;
   TimelineExample awkward;
@@ -165,6 +178,8 @@ TEST_CASE("reading gives the timeline back, and writing that gives the same byte
       0,
       {.kind = SpanKind::Compute, .stream = awkward.stream("a \"quoted\"\\ stream\n→"), .name = "tab\there"},
       1, 1, 2);
+  Timeline told = one_of_everything();
+  told.about = {{"host", "a"}, {"backend", "mpi"}, {"", "\n"}};
   struct Row {
     const char* name;
     Timeline timeline;
@@ -173,6 +188,7 @@ TEST_CASE("reading gives the timeline back, and writing that gives the same byte
       {"one of everything", one_of_everything()},
       {"nothing", {}},
       {"names that JSON must escape", awkward},
+      {"facts in an order of their own", told},
       {"before zero", TimelineExample().compute(0, -2.5, -1).compute(0, -1, 3)},
       {"microseconds", busy(1, 1e-3)},
       {"milliseconds", busy(2, 1)},
@@ -279,6 +295,16 @@ TEST_CASE("broken traces are refused with their place") {
       {"no header", R"({"traceEvents":[]})", R"(: error: "otherData" is missing)"},
       {"a later version", R"({"otherData":{"schema":"syncline-trace","version":2},"traceEvents":[]})",
        ": error: version 2 of the trace format is not known, only 1"},
+      {"facts in a list",
+       R"({"otherData":{"schema":"syncline-trace","version":1,"source":"","ranks":1,)"
+       R"("streams":[],"about":["mpi"]},"traceEvents":[]})",
+       R"(: error: "about" is not an object)"},
+      {"a fact that is no text",
+       R"({"otherData":{"schema":"syncline-trace","version":1,"source":"",)"
+       R"("ranks":1,"streams":[],"about":{"repeats":5}},"traceEvents":[]})",
+       R"(: error: "repeats" is not a text)"},
+      {"a fact twice", R"({"otherData":{"about":{"host":"a","host":"b"}},"traceEvents":[]})",
+       R"(:1:40: error: "about" has "host" twice)"},
       {"no op", trace(event(R"("phase":"F")")), R"(:3:89: error: "op" is missing)"},
       {"negative op", trace(event(R"("op":-1,"phase":"F")")),
        R"(:3:97: error: "op" is -1, expected a whole number)"},

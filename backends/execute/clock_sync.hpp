@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "backends/execute/world.hpp"
@@ -13,6 +14,7 @@ namespace syncline {
 struct ClockOffset {
   Seconds offset;  // to be taken from the rank's times
   Seconds error;   // at most
+  Seconds at;      // when it was measured, on the rank's clock
 };
 
 /// One message to a rank and back: when it left and came back by rank 0's clock, and the rank's clock in between.
@@ -27,5 +29,8 @@ struct Ping {
 
 /// All ranks call it together. At rank 0: the offsets by rank; elsewhere nothing.
 [[nodiscard]] std::vector<ClockOffset> measure_offsets(World& world, const std::function<Seconds()>& now);
+
+/// A time of a rank on rank 0's clock, when its offset drifts evenly between two measurements.
+[[nodiscard]] Seconds on_rank_0(Seconds time, const ClockOffset& before, const ClockOffset& after);
 
 }  // namespace syncline

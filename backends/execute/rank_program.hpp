@@ -68,6 +68,7 @@ struct RankProgram {
 
 /// @pre the schedule is sound (check_schedule)
 [[nodiscard]] RankProgram rank_program(const ExecutionPlan& plan, RankId rank);
+[[nodiscard]] std::vector<RankProgram> rank_programs(const ExecutionPlan& plan);  // of all ranks
 
 /// "all-gather 64 MiB on dp 3, F layer 2": for messages.
 [[nodiscard]] std::string describe(const ExecutionPlan& plan, const RankProgram& program, std::uint32_t op);

@@ -6,45 +6,29 @@
 #include <map>
 #include <optional>
 #include <regex>
-#include <stdexcept>
 #include <utility>
 
+#include "sim/calibrate/table_row.hpp"
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
 
 namespace syncline::calibrate {
 namespace {
 
-constexpr double MostCount = 1e9;
-
 bool found_in(const std::string& text, const std::string& pattern) {
   return pattern.empty() || std::regex_search(text, std::regex(pattern));
 }
 
-class Row {
- public:
-  Row(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
+struct Row : TableRow {
+  using TableRow::TableRow;
 
-  [[nodiscard]] const std::string& text(std::string_view column) const { return table_.at(row_, column); }
-  [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(Diagnostic{table_.place(row_), message});
-  }
-  [[nodiscard]] std::optional<double> number(std::string_view column) const {
-    if (text(column).empty()) return std::nullopt;
-    try {
-      const double value = parse_number(text(column));
-      if (value > 0) return value;
-    } catch (const std::invalid_argument&) {
-    }
-    fail(fmt::format("column \"{}\" is \"{}\", expected a number above 0", column, text(column)));
+  /// Nothing where the cell is empty.
+  [[nodiscard]] std::optional<double> given(std::string_view column) const {
+    return text(column).empty() ? std::nullopt : std::optional(number(column));
   }
   /// @param otherwise  where the cell is empty
   [[nodiscard]] int count(std::string_view column, int otherwise) const {
-    const std::optional<double> value = number(column);
-    if (!value) return otherwise;
-    if (*value > MostCount || *value != static_cast<int>(*value))
-      fail(fmt::format("column \"{}\" is \"{}\", expected a whole number", column, text(column)));
-    return static_cast<int>(*value);
+    return text(column).empty() ? otherwise : static_cast<int>(whole(column));
   }
   /// @param what  of the names, for messages
   template <class Enum>
@@ -56,13 +40,6 @@ class Row {
     }
     fail(unknown_name(what, text(column), known));
   }
-  [[nodiscard]] std::string id() const {
-    return text("id").empty() ? fmt::format("line {}", table_.place(row_).line) : text("id");
-  }
-
- private:
-  const CsvTable& table_;
-  std::size_t row_;
 };
 
 struct Owner {
@@ -122,8 +99,8 @@ double counted_copies(const std::string& kind, const moe::TokenCopies& copies) {
 
 std::optional<Seconds> measured_time(const Row& row, const moe::TokenCopies& copies, double tokens,
                                      Bytes copy) {
-  if (const std::optional<double> time = row.number("time_us")) return Seconds(*time * 1e-6);
-  const std::optional<double> rate = row.number("bandwidth_gbps");
+  if (const std::optional<double> time = row.given("time_us")) return Seconds(*time * 1e-6);
+  const std::optional<double> rate = row.given("bandwidth_gbps");
   if (!rate) return std::nullopt;
   return tokens * counted_copies(row.text("bandwidth_kind"), copies) * copy / BytesPerSecond(*rate * 1e9);
 }

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "sim/calibrate/table_row.hpp"
 
 namespace syncline::calibrate {
 namespace {
@@ -27,31 +27,8 @@ constexpr Format Formats[]{{"fp32", Precision::Fp32, 4},           {"float32", P
                            {"int8", Precision::Int8, 1},           {"nvfp4", Precision::Fp4, 0.5 + 1.0 / 16},
                            {"fp4", Precision::Fp4, 0.5 + 1.0 / 32}};
 
-class Row {
- public:
-  Row(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
-
-  [[nodiscard]] const std::string& text(std::string_view column) const { return table_.at(row_, column); }
-
-  [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(Diagnostic{table_.place(row_), message});
-  }
-
-  [[nodiscard]] double number(std::string_view column, const std::string& cell) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(value) || value <= 0)
-      fail(fmt::format("column \"{}\" is \"{}\", expected a number above 0", column, cell));
-    return value;
-  }
-  [[nodiscard]] double number(std::string_view column) const { return number(column, text(column)); }
-
-  [[nodiscard]] std::int64_t size(std::string_view column) const {
-    const double value = number(column);
-    if (value != std::floor(value) || value > 1e9)
-      fail(fmt::format("column \"{}\" is \"{}\", expected a whole number", column, text(column)));
-    return static_cast<std::int64_t>(value);
-  }
+struct Row : TableRow {
+  using TableRow::TableRow;
 
   [[nodiscard]] const Format& format(std::string_view column) const {
     const auto found = std::ranges::find(Formats, text(column), &Format::name);
@@ -62,14 +39,6 @@ class Row {
     }
     return *found;
   }
-
-  [[nodiscard]] std::string id() const {
-    return text("id").empty() ? fmt::format("line {}", table_.place(row_).line) : text("id");
-  }
-
- private:
-  const CsvTable& table_;
-  std::size_t row_;
 };
 
 KernelRow common(const Row& row, KernelClass kind) {
@@ -88,8 +57,8 @@ KernelRow product(const Row& row) {
   const std::string& stage = row.text("stage");
   if (kernel.precision == Precision::Fp8 && row.text("kind").find("block") != std::string::npos)
     kernel.precision = Precision::Fp8Block;
-  kernel.m = row.size("m"), kernel.n = row.size("n"), kernel.k = row.size("k");
-  if (!row.text("groups").empty()) kernel.batch = row.size("groups");
+  kernel.m = row.whole("m"), kernel.n = row.whole("n"), kernel.k = row.whole("k");
+  if (!row.text("groups").empty()) kernel.batch = row.whole("groups");
   if (stage == "bwd_grad_act") std::swap(kernel.n, kernel.k);
   if (stage == "bwd_grad_w") std::swap(kernel.m, kernel.k);
   const double m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n),

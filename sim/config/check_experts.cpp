@@ -125,7 +125,7 @@ void check_exchange(const TrainingJob& job, Refusals& refuse) {
     refuse.add("moe.overlap",
                "is batch, which hides exchanges between ranks, and parallel.ep is 1; leave it out");
   const moe::ExpertGroup group = expert_group_of(job.model, job.shape, job.routing);
-  const int in_node = job.routing.node_size / options.tensor;
+  const int in_node = job.routing.node_members;
   const bool by_nodes = options.dispatch == Dispatch::TwoHop || !job.routing.library.empty();
   if (by_nodes && in_node > 0 && in_node < group.ranks && group.ranks % in_node != 0)
     refuse.add("parallel.ep",

@@ -43,16 +43,7 @@ Fields fields_of(CollectiveFigures& figures) {
 }
 
 Codec codec(CollectiveFigures& figures) {
-  const auto read = [&figures](const ConfigValue& value) {
-    ConfigNode node = value.node;
-    if (node.kind == ConfigNode::Kind::Scalar)
-      resolve_block(node, Libraries, std::filesystem::path(value.mark.place().file).parent_path(),
-                    value.errors);
-    if (node.kind != ConfigNode::Kind::Faulty)
-      read_fields({node, value.mark, value.path, value.errors}, fields_of(figures));
-  };
-  return {"a block of keys, or the name of a library", read,
-          [&figures] { return write_fields(fields_of(figures)); }};
+  return block_or_name_codec(figures, Libraries, "the name of a library");
 }
 
 }  // namespace syncline

@@ -129,16 +129,7 @@ Fields fields_of(ExpertLibrary& library) {
 }
 
 Codec codec(ExpertLibrary& library) {
-  const auto read = [&library](const ConfigValue& value) {
-    ConfigNode node = value.node;
-    if (node.kind == ConfigNode::Kind::Scalar)
-      resolve_block(node, ExpertLibraries, std::filesystem::path(value.mark.place().file).parent_path(),
-                    value.errors);
-    if (node.kind != ConfigNode::Kind::Faulty)
-      read_fields({node, value.mark, value.path, value.errors}, fields_of(library));
-  };
-  return {"a block of keys, or the name of a library of dispatch and combine", read,
-          [&library] { return write_fields(fields_of(library)); }};
+  return block_or_name_codec(library, ExpertLibraries, "the name of a library of dispatch and combine");
 }
 
 Names<DispatchOp> dispatch_ops() {
@@ -177,12 +168,8 @@ double lanes_of(const ExpertKernel& kernel, int ranks, int sms) {
 }
 
 ExpertLibrary load_expert_library(const std::string& name_or_file) {
-  ConfigErrors errors;
-  ConfigNode root = scalar_node(name_or_file);
-  resolve_block(root, ExpertLibraries, "", errors);
   ExpertLibrary library;
-  codec(library).read({root, root.mark, "", errors});
-  errors.throw_if_any();
+  load_block(name_or_file, ExpertLibraries, library);
   return library;
 }
 

@@ -14,12 +14,6 @@ constexpr Limits MostUnits{.low = 0, .high = 65536};
 constexpr Limits AnyStep{.low = 0, .high = 1e12};  // of a training run
 constexpr Limits Factor{.low = 0, .high = 1e6, .above_low = true};
 
-Names<Precision> precisions() {
-  Names<Precision> names;
-  for (const std::string& name : names_of<Precision>()) names.emplace_back(name, *value_of<Precision>(name));
-  return names;
-}
-
 }  // namespace
 
 Fields fields_of(ExpertSpec& experts) {

@@ -72,4 +72,10 @@ Names<pipeline::TransferMode> transfer_modes() {
   return names;
 }
 
+Names<Precision> precisions() {
+  Names<Precision> names;
+  for (const std::string& name : names_of<Precision>()) names.emplace_back(name, *value_of<Precision>(name));
+  return names;
+}
+
 }  // namespace syncline

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/catalogue.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/pipeline/lower.hpp"
 
@@ -34,5 +35,35 @@ inline constexpr Limits Microbatches{.low = 1, .high = 10000000};
 [[nodiscard]] Field printed_if(bool applies, Field field);
 
 [[nodiscard]] Names<pipeline::TransferMode> transfer_modes();
+[[nodiscard]] Names<Precision> precisions();
+
+/// A block of keys, or a name of the catalogue or a file, relative to the one that names it.
+/// @param what  "the name of a library"
+template <class Block>
+[[nodiscard]] Codec block_or_name_codec(Block& block, const Catalogue& catalogue, const std::string& what) {
+  const auto read = [&block, catalogue](const ConfigValue& value) {
+    ConfigNode node = value.node;
+    if (node.kind == ConfigNode::Kind::Scalar)
+      resolve_block(node, catalogue, std::filesystem::path(value.mark.place().file).parent_path(),
+                    value.errors);
+    if (node.kind != ConfigNode::Kind::Faulty)
+      read_fields({node, value.mark, value.path, value.errors}, fields_of(block));
+  };
+  return {"a block of keys, or " + what, read, [&block] { return write_fields(fields_of(block)); }};
+}
+
+/// A block of a catalogue as a file of its own; as it stands there, with the overrides.
+/// @throws InputError with the place of whatever is wrong
+template <class Block>
+ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogue, Block& block,
+                      const std::vector<Override>& overrides = {}) {
+  ConfigErrors errors;
+  ConfigNode root = scalar_node(name_or_file);
+  resolve_block(root, catalogue, "", errors);
+  for (const Override& change : overrides) apply_override(root, change, errors);
+  codec(block).read({root, root.mark, "", errors});
+  errors.throw_if_any();
+  return root;
+}
 
 }  // namespace syncline

@@ -59,12 +59,8 @@ Fields fields_of(PriceList& prices) {
 }
 
 PriceList load_price_list(const std::string& name_or_file) {
-  ConfigErrors errors;
-  ConfigNode root = scalar_node(name_or_file);
-  resolve_block(root, PriceLists, "", errors);
   PriceList prices;
-  codec(prices).read({root, root.mark, "", errors});
-  errors.throw_if_any();
+  load_block(name_or_file, PriceLists, prices);
   return prices;
 }
 

@@ -9,12 +9,6 @@
 namespace syncline {
 namespace {
 
-Names<Precision> precisions() {
-  Names<Precision> names;
-  for (const std::string& name : names_of<Precision>()) names.emplace_back(name, *value_of<Precision>(name));
-  return names;
-}
-
 using Module = bool RecomputedModules::*;
 const std::vector<std::pair<std::string, Module>> ModuleNames{
     {"norms", &RecomputedModules::norms},

@@ -9,6 +9,7 @@
 #include "sim/config/catalogue.hpp"
 #include "sim/config/checks.hpp"
 #include "sim/config/expert_library.hpp"
+#include "sim/config/format_parts.hpp"
 #include "sim/config/formats.hpp"
 #include "sim/config/kinds.hpp"
 #include "sim/config/scenario_document.hpp"
@@ -85,7 +86,7 @@ std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& ro
     job.pipeline.chunks = pipeline::find_generator(job.pipeline.schedule)->default_chunks;
 
   const int in_node = scenario.topology.accelerators_per_node;
-  job.routing.node_size = in_node > 1 ? members_in_node(job, in_node) * job.shape.experts.tensor : 0;
+  job.routing.node_members = in_node > 1 ? members_in_node(job, in_node) : 0;
   job.routing.seed = scenario.seed;
   check_parallel(scenario, root, errors);
   check_job(scenario, root, errors);
@@ -124,19 +125,6 @@ std::optional<Topology> finish_textbook(TextbookPipeline& textbook, const Config
   if (!textbook.topology) return std::nullopt;
   name_if_inline(textbook.topology->name);
   return check_topology(*textbook.topology, root, "topology.", errors);
-}
-
-/// A block of a catalogue as a file of its own.
-template <class Block>
-ConfigNode load_block(const std::string& name_or_file, const Catalogue& catalogue,
-                      const std::vector<Override>& overrides, Block& block) {
-  ConfigErrors errors;
-  ConfigNode root = scalar_node(name_or_file);
-  resolve_block(root, catalogue, "", errors);
-  for (const Override& change : overrides) apply_override(root, change, errors);
-  codec(block).read({root, root.mark, "", errors});
-  errors.throw_if_any();
-  return root;
 }
 
 /// @param errors  of the text, which are reported with those of the values
@@ -205,7 +193,7 @@ Scenario ScenarioDocument::scenario(std::span<const Setting> settings) const {
 
 TopologySpec load_topology(const std::string& name_or_file, const std::vector<Override>& overrides) {
   TopologySpec topology;
-  const ConfigNode root = load_block(name_or_file, Topologies, overrides, topology);
+  const ConfigNode root = load_block(name_or_file, Topologies, topology, overrides);
   ConfigErrors errors;
   check_topology(topology, root, "", errors);
   errors.throw_if_any();
@@ -215,13 +203,13 @@ TopologySpec load_topology(const std::string& name_or_file, const std::vector<Ov
 Device load_device(const std::string& name_or_file) {
   if (name_or_file == "ideal") return ideal_device();
   Device device;
-  load_block(name_or_file, Devices, {}, device);
+  load_block(name_or_file, Devices, device);
   return device;
 }
 
 ModelSpec load_model(const std::string& name_or_file) {
   ModelSpec model;
-  const ConfigNode root = load_block(name_or_file, Models, {}, model);
+  const ConfigNode root = load_block(name_or_file, Models, model);
   ConfigErrors errors;
   check_model(model, root, "", errors);
   errors.throw_if_any();

@@ -164,17 +164,22 @@ double remade(const Tensors& bytes, const Slice& s, const ModelSpec& model) {
          s.e * s.tokens * first_product(s, model);
 }
 
+/// Whether what a gated MLP's last product reads is among what is cheap().
+bool last_again(const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
+  return shape.fusion == Fusion::Compiled && !s.megatron && model.activation == Activation::Swiglu;
+}
+
 /// What the named modules free, of what is `again` made anyway.
 double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const RecomputedModules& modules = shape.modules;
   const double again = cheap(bytes, s, model, shape);
   const bool norms_again = again > 0 && model.norm == Norm::Rms;
-  const bool last_again = again > 0 && model.activation == Activation::Swiglu;
+  const bool made_anyway = last_again(s, model, shape);
   double sum = again;
   if (modules.norms && !norms_again) sum += bytes.norms;
   if (modules.core) sum += bytes.core;
   const auto add = [&](const Inner& inner, bool activation, bool whole) {
-    if ((activation || whole) && !last_again) sum += inner.last;
+    if ((activation || whole) && !made_anyway) sum += inner.last;
     if (whole) sum += inner.first;
   };
   add(bytes.mlp, modules.activation, modules.mlp);
@@ -185,18 +190,14 @@ double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
   return sum;
 }
 
-}  // namespace
-
-namespace {
-
 /// Of what is kept, what goes by the tokens that came: what the experts' products read and make.
 double kept_by_load(const Tensors& bytes, const Slice& s, const ModelSpec& model,
                     const TrainingShape& shape) {
   const bool full = shape.recompute == Recompute::Full;
   const bool modules = shape.recompute == Recompute::Modules;
   if (full || (modules && shape.modules.experts)) return 0;
-  const bool last_again = cheap(bytes, s, model, shape) > 0 || (modules && shape.modules.expert_activation);
-  return bytes.routed + bytes.experts.first + (last_again ? 0 : bytes.experts.last);
+  const bool freed = last_again(s, model, shape) || (modules && shape.modules.expert_activation);
+  return bytes.routed + bytes.experts.first + (freed ? 0 : bytes.experts.last);
 }
 
 }  // namespace

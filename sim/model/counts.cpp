@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sim/model/steps.hpp"
 
 namespace syncline {
@@ -31,7 +33,8 @@ std::vector<Kernel> backward_kernels(const ModuleCost& cost) {
 
 LayerKind layer_kind(const ModelSpec& model, int layer) {
   if (!model.experts || layer < model.experts->dense_layers) return LayerKind::Dense;
-  return (layer + 1) % model.experts->every == 0 ? LayerKind::Experts : LayerKind::Dense;
+  const int like = std::min(layer, model.layers - 1);
+  return (like + 1) % model.experts->every == 0 ? LayerKind::Experts : LayerKind::Dense;
 }
 
 int layers_of(const ModelSpec& model, LayerKind kind) {
@@ -40,14 +43,12 @@ int layers_of(const ModelSpec& model, LayerKind kind) {
   return count;
 }
 
-namespace {
-
-/// The kind of the layer in an extra prediction.
-LayerKind last_kind(const ModelSpec& model) {
-  return layer_kind(model, model.layers - 1);
+std::vector<int> expert_layers(const ModelSpec& model) {
+  std::vector<int> layers;
+  for (int layer = 0; layer < model.layers + model.extra_predictions; ++layer)
+    if (layer_kind(model, layer) == LayerKind::Experts) layers.push_back(layer);
+  return layers;
 }
-
-}  // namespace
 
 double parameter_count(const ModelSpec& model) {
   const TrainingShape any{.sequence = 1};
@@ -76,7 +77,8 @@ Flop model_flop(const ModelSpec& model, std::int64_t sequence, double tokens) {
   for (const LayerKind kind : {LayerKind::Dense, LayerKind::Experts})
     if (const int layers = layers_of(model, kind); layers > 0) matrices += layers * matrices_of(kind);
   const double hidden = model.hidden;
-  matrices += model.extra_predictions * (2 * hidden * hidden + matrices_of(last_kind(model)) + head);
+  matrices +=
+      model.extra_predictions * (2 * hidden * hidden + matrices_of(layer_kind(model, model.layers)) + head);
   const double attention = static_cast<double>(model.layers + model.extra_predictions) * widths *
                            transformer::reach(model, static_cast<double>(sequence));
   return Flop(6 * tokens * (matrices + attention));

@@ -215,7 +215,7 @@ ModuleCost entrance(const Slice& s, const ModelSpec& model, const TrainingShape&
 
 ModuleCost prediction_cost(const ModelSpec& model, const TrainingShape& shape) {
   const Slice s(model, shape);
-  const ModuleCost layer = layer_cost(model, shape, layer_kind(model, model.layers - 1));
+  const ModuleCost layer = layer_cost(model, shape, layer_kind(model, model.layers));
   ModuleCost cost = in_a_row({entrance(s, model, shape), layer, head_cost(model, shape)});
   const double norms = (model.norm == Norm::Rms ? 1 : 2) * 3 * s.hidden;
   cost.parameters = layer.parameters + 2 * s.hidden * s.hidden / s.t + norms;

@@ -140,7 +140,7 @@ class Layer {
 
 /// Matrices on one rank, but for those of experts.
 double matrices(const Slice& s, const ModelSpec& model, LayerKind kind) {
-  const double replicated = replicated_parameters(model, kind);
+  const double replicated = replicated_matrices(model, kind);
   return (matrix_parameters(model, kind).dense - replicated) / s.t + replicated;
 }
 
@@ -159,13 +159,6 @@ double products_of_mlp(const ModelSpec& model) {
   return model.activation == Activation::Swiglu ? 3 : 2;
 }
 
-/// The compressing products of latent attention, which every rank that shares the layer holds.
-double latent_replicated(const ModelSpec& model) {
-  if (!model.latent) return 0;
-  const LatentAttention& latent = *model.latent;
-  return static_cast<double>(model.hidden) * (latent.query_rank + latent.key_value_rank + latent.rotary_size);
-}
-
 double projection_parameters(const ModelSpec& model) {
   const double hidden = model.hidden, heads = model.heads;
   const double query = heads * model.head_dim(), context = heads * model.value_dim();
@@ -173,7 +166,7 @@ double projection_parameters(const ModelSpec& model) {
   const LatentAttention& latent = *model.latent;
   const double of_query = latent.query_rank > 0 ? latent.query_rank * query : hidden * query;
   const double of_key_value = latent.key_value_rank * (heads * latent.plain_size + context);
-  return latent_replicated(model) + of_query + of_key_value + context * hidden;
+  return replicated_matrices(model, LayerKind::Dense) + of_query + of_key_value + context * hidden;
 }
 
 }  // namespace
@@ -210,13 +203,6 @@ MatrixCount matrix_parameters(const ModelSpec& model, LayerKind kind) {
           experts.top_k * expert};
 }
 
-double replicated_parameters(const ModelSpec& model, LayerKind kind) {
-  double sum = latent_replicated(model);
-  if (kind == LayerKind::Experts)
-    sum += static_cast<double>(model.hidden) * (model.experts->count + (model.experts->shared_gate ? 1 : 0));
-  return sum;
-}
-
 }  // namespace syncline::transformer
 
 namespace syncline {
@@ -224,6 +210,14 @@ namespace syncline {
 Implementation implementation_of(const ModelSpec& model, const TrainingShape& shape) {
   return shape.implementation.value_or(model.norm == Norm::Layer ? Implementation::Megatron
                                                                  : Implementation::Torchtitan);
+}
+
+double replicated_matrices(const ModelSpec& model, LayerKind kind) {
+  double width = 0;
+  if (const auto& latent = model.latent)
+    width += latent->query_rank + latent->key_value_rank + latent->rotary_size;
+  if (kind == LayerKind::Experts) width += model.experts->count + (model.experts->shared_gate ? 1 : 0);
+  return model.hidden * width;
 }
 
 ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {

@@ -278,9 +278,15 @@ struct ModuleCost {
 [[nodiscard]] ModuleCost embedding_cost(const ModelSpec& model, const TrainingShape& shape);
 /// Whether a layer has experts or a dense MLP.
 enum class LayerKind : std::uint8_t { Dense, Experts };
+/// Extra predictions are numbered after the layers, and have one as the last.
 [[nodiscard]] LayerKind layer_kind(const ModelSpec& model, int layer);
-/// Layers of a kind.
+/// Layers of a kind, without extra predictions.
 [[nodiscard]] int layers_of(const ModelSpec& model, LayerKind kind);
+/// Those with experts, ascending, with extra predictions.
+[[nodiscard]] std::vector<int> expert_layers(const ModelSpec& model);
+/// Parameters of a layer's matrices, on any rank, that all ranks which share the layer hold whole: the compressing
+/// products of latent attention, the router, the shared experts' gate.
+[[nodiscard]] double replicated_matrices(const ModelSpec& model, LayerKind kind);
 [[nodiscard]] ModuleCost layer_cost(const ModelSpec& model, const TrainingShape& shape,
                                     LayerKind kind = LayerKind::Dense);
 /// One of ModelSpec::extra_predictions, with its layer, head and loss. Embedding and output projection are the

@@ -207,8 +207,4 @@ struct MatrixCount {
   double used = 0;     // ... by a token
 };
 [[nodiscard]] MatrixCount matrix_parameters(const ModelSpec& model, LayerKind kind);
-/// Of `dense`, what every rank that shares the layer holds: the compressing products of latent attention, and the
-/// router.
-[[nodiscard]] double replicated_parameters(const ModelSpec& model, LayerKind kind);
-
 }  // namespace syncline::transformer

@@ -12,6 +12,7 @@
 
 #include "sim/core/error.hpp"
 #include "sim/pipeline/transfers.hpp"
+#include "sim/schedule/host_wait.hpp"
 
 namespace syncline::pipeline {
 namespace {
@@ -229,7 +230,7 @@ class Lowerer {
       op.load = step.load;
       if (step.needs >= 0) op.after.push_back(given_.at(step.needs));
       Chain& chain = chains[apart && step.of_second ? 1 : 0];
-      if (step.host_waits) wait_for(chain.after, op.tag);
+      if (step.host_waits) append_host_waits(role_.program, chain.after, op.tag);
       const OpIndex index = issue(std::move(op), chain.after);
       if (step.gives >= 0) given_[step.gives] = index;
       if (step.beside)
@@ -242,16 +243,6 @@ class Lowerer {
       for (const auto* part : {&chain.after, &chain.beside})
         ends.insert(ends.end(), part->begin(), part->end());
     return ends;
-  }
-
-  void wait_for(const std::vector<OpIndex>& ops, const Tag& tag) {
-    for (const OpIndex awaited : ops) {
-      Op wait;
-      wait.body = HostWait{awaited};
-      wait.tag = tag;
-      wait.tag.name += "-host";
-      role_.program.push_back(std::move(wait));
-    }
   }
 
   void send_outputs(std::size_t block) {

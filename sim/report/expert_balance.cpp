@@ -284,8 +284,7 @@ std::optional<ExpertTokens> expert_tokens(const TrainingJob& job) {
   tokens.gathered = job.shape.experts.dispatch == Dispatch::AllGather;
   const bool alike = std::holds_alternative<moe::Balanced>(job.routing.routing);
   std::vector<moe::LayerImbalance> imbalance;
-  for (int layer = 0; layer < job.model.layers + job.model.extra_predictions; ++layer) {
-    if (layer_kind(job.model, std::min(layer, job.model.layers - 1)) == LayerKind::Dense) continue;
+  for (const int layer : expert_layers(job.model)) {
     tokens.layers.push_back(alike && !tokens.layers.empty() ? tokens.layers.front()
                                                             : layer_of(job, group, layer));
     tokens.layers.back().number = layer;

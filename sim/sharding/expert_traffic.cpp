@@ -41,6 +41,44 @@ void level(std::vector<double>& values) {
   std::ranges::fill(values, mean);
 }
 
+/// What the rank with most to do sends or receives: items, and a byte of each by how it goes.
+moe::DispatchLoad busiest_of(const Exchange& exchange, const moe::ExpertGroup& group) {
+  const auto n = static_cast<std::size_t>(group.ranks),
+             in_node = static_cast<std::size_t>(group.ranks_per_node);
+  const bool relayed = !exchange.to_nodes.empty();
+  std::vector<double> sent(n), received(n), inside_out(n), inside_in(n), between_out(n), between_in(n);
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t to = 0; to < n; ++to) {
+      const double items = exchange.counts[from * n + to];
+      sent[from] += items;
+      received[to] += items;
+      if (from == to) continue;
+      const bool across = from / in_node != to / in_node && !relayed;
+      (across ? between_out : inside_out)[from] += items;
+      (across ? between_in : inside_in)[to] += items;
+    }
+    for (std::size_t node = 0; relayed && node < n / in_node; ++node) {
+      if (node == from / in_node) continue;
+      const double items = exchange.to_nodes[from * (n / in_node) + node];
+      between_out[from] += items;
+      between_in[node * in_node + from % in_node] += items;
+    }
+  }
+  const auto most = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::max(*std::ranges::max_element(a), *std::ranges::max_element(b));
+  };
+  moe::DispatchLoad load;
+  load.ranks = group.ranks;
+  load.nodes = group.nodes();
+  load.experts = group.experts;
+  load.tokens = static_cast<double>(group.tokens);
+  load.copies = most(sent, received);
+  load.moved = Bytes(load.copies);
+  load.inside = Bytes(most(inside_out, inside_in));
+  load.between = Bytes(most(between_out, between_in));
+  return load;
+}
+
 }  // namespace
 
 moe::ExpertGroup expert_group_of(const ModelSpec& model, const TrainingShape& shape,
@@ -52,7 +90,7 @@ moe::ExpertGroup expert_group_of(const ModelSpec& model, const TrainingShape& sh
   group.experts = spec.count;
   group.tokens = static_cast<std::int64_t>(std::llround(tokens_to_route(model, shape)));
   group.top_k = spec.top_k;
-  const int in_node = routing.node_size / options.tensor;  // neighbours in a group are etp ranks apart
+  const int in_node = routing.node_members;
   group.ranks_per_node =
       in_node > 0 && in_node < group.ranks && group.ranks % in_node == 0 ? in_node : group.ranks;
   if (routing.node_limited) {
@@ -78,10 +116,10 @@ ExpertTraffic::ExpertTraffic(const ModelSpec& model, const TrainingShape& shape,
   layers_.resize(static_cast<std::size_t>(layers));
   if (!model.experts || !family_) return;
   group_ = expert_group_of(model, shape, routing_);
+  copies_ = routed_tokens(model, shape) / shape.experts.tensor;
   if (!routing_.library.empty()) libraries_ = {routing_.library};
   std::optional<Layer> alike;
-  for (int layer = 0; layer < layers; ++layer) {
-    if (layer_kind(model, std::min(layer, model.layers - 1)) == LayerKind::Dense) continue;
+  for (const int layer : expert_layers(model)) {
     if (!alike || !forced()) alike = layer_of(tokens_of_layer(model, shape, routing_, layer), layer);
     layers_[static_cast<std::size_t>(layer)] = *alike;
   }
@@ -104,8 +142,8 @@ ExpertTraffic::Layer ExpertTraffic::layer_of(const moe::TokenCounts& counts, int
   } else {
     layer.load = add_load(counts, number);
   }
-  const double nominal = routed_tokens(model_, shape_) / shape_.experts.tensor;
-  layer.sent = sum(exchange.counts) / group_.ranks / nominal;
+  layer.sent = sum(exchange.counts) / group_.ranks / copies_;
+  if (routing_.figures) layer.busiest = busiest_of(exchange, group_);
   if (forced() && copies) return layer;  // as much to all: a plain all-to-all
   layer.exchange = ExchangeId(exchanges_.size());
   exchanges_.push_back(std::move(exchange));
@@ -142,53 +180,11 @@ void ExpertTraffic::place(int layer, Collective& collective) const {
   if (routing_.figures) add_library(*routing_.figures, its, home, collective);
 }
 
-/// What the rank with most to do sends or receives: copies, and their bytes by how they go.
-moe::DispatchLoad ExpertTraffic::busiest(const Layer& layer, const Collective& collective) const {
-  const auto n = static_cast<std::size_t>(group_.ranks),
-             in_node = static_cast<std::size_t>(group_.ranks_per_node);
-  const double nominal = routed_tokens(model_, shape_) / shape_.experts.tensor;
-  const std::vector<double> even(n * n, nominal / group_.ranks);
-  const Exchange* exchange = layer.exchange ? &exchanges_[layer.exchange->value()] : nullptr;
-  const std::vector<double>& counts = exchange != nullptr ? exchange->counts : even;
-  std::vector<double> sent(n), received(n), inside_out(n), inside_in(n), between_out(n), between_in(n);
-  for (std::size_t from = 0; from < n; ++from) {
-    for (std::size_t to = 0; to < n; ++to) {
-      const double items = counts[from * n + to];
-      sent[from] += items;
-      received[to] += items;
-      if (from == to) continue;
-      const bool far = from / in_node != to / in_node;
-      const bool relayed = exchange != nullptr && !exchange->to_nodes.empty();
-      (far && !relayed ? between_out : inside_out)[from] += items;
-      (far && !relayed ? between_in : inside_in)[to] += items;
-    }
-    if (exchange == nullptr || exchange->to_nodes.empty()) continue;
-    for (std::size_t node = 0; node < n / in_node; ++node) {
-      if (node == from / in_node) continue;
-      const double items = exchange->to_nodes[from * (n / in_node) + node];
-      between_out[from] += items;
-      between_in[node * in_node + from % in_node] += items;
-    }
-  }
-  const auto most = [](const std::vector<double>& a, const std::vector<double>& b) {
-    return std::max(*std::ranges::max_element(a), *std::ranges::max_element(b));
-  };
-  const Bytes item = collective.bytes * (static_cast<double>(n) / sum(counts));
-  moe::DispatchLoad load;
-  load.ranks = group_.ranks;
-  load.nodes = group_.nodes();
-  load.experts = group_.experts;
-  load.tokens = static_cast<double>(group_.tokens);
-  load.copies = most(sent, received);
-  load.moved = load.copies * item;
-  load.inside = most(inside_out, inside_in) * item;
-  load.between = most(between_out, between_in) * item;
-  return load;
-}
-
 void ExpertTraffic::add_library(const DispatchLibrary& library, const Layer& layer, bool home,
                                 Collective& collective) const {
-  moe::DispatchLoad load = busiest(layer, collective);
+  const double item = collective.bytes.si() / (layer.sent * copies_);  // bytes
+  moe::DispatchLoad load = layer.busiest;
+  for (Bytes* bytes : {&load.moved, &load.inside, &load.between}) *bytes *= item;
   const bool by_sms = library.lanes == moe::Lanes::Sms;
   const int units = shape_.experts.units > 0 ? shape_.experts.units : by_sms ? library.sms : 0;
   load.lanes = by_sms ? units : library.lanes == moe::Lanes::Peers ? group_.ranks : 0;

@@ -26,9 +26,9 @@ struct DispatchLibrary {
 /// Which tokens go to which experts, and by what.
 struct RoutingOptions {
   moe::Routing routing = moe::Balanced{};
-  bool node_limited = false;                 // by the model's groups of experts
-  std::string library{};                     // whose figures dispatch and combine have; empty: the topology's
-  int node_size = 0;                         // accelerators of a scale-up domain; 0: there are none
+  bool node_limited = false;  // by the model's groups of experts
+  std::string library{};      // whose figures dispatch and combine have; empty: the topology's
+  int node_members = 0;  // of a group that shares experts, on one node of the cluster; 0: there are no nodes
   std::optional<DispatchLibrary> figures{};  // of `library`
   std::uint64_t seed = 0;
   std::int64_t step = 0;  // of the training run
@@ -59,12 +59,12 @@ class ExpertTraffic {
     std::optional<ExchangeId> exchange{};
     double sent = 1;  // items that a member sends on average, of as many copies as the layer's cost counts
     std::optional<LoadId> load{};
+    moe::DispatchLoad busiest{};  // of the rank with most to do, a byte an item; where a library is used
   };
 
   [[nodiscard]] Layer layer_of(const moe::TokenCounts& counts, int layer);
   void add_library(const DispatchLibrary& library, const Layer& layer, bool home,
                    Collective& collective) const;
-  [[nodiscard]] moe::DispatchLoad busiest(const Layer& layer, const Collective& collective) const;
   [[nodiscard]] std::optional<LoadId> add_load(const moe::TokenCounts& counts, int layer);
 
   [[nodiscard]] bool forced() const { return std::holds_alternative<moe::Balanced>(routing_.routing); }
@@ -75,6 +75,7 @@ class ExpertTraffic {
   const Device& device_;
   moe::ExpertGroup group_;
   std::optional<FamilyId> family_;  // of ranks that share experts
+  double copies_ = 0;               // that a rank sends on average, as the layer's cost counts them
   std::vector<Exchange> exchanges_;
   std::vector<RankLoad> loads_;
   std::vector<std::string> libraries_;

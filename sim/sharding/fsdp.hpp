@@ -94,11 +94,8 @@ struct FsdpPlan {
 
 /// Of some layers, and the head: parameters that every tensor-parallel rank holds whole, and of which it
 /// makes the gradient of its own tokens only, sequence parallel: norms, and biases behind products cut by
-/// rows.
+/// rows. Besides them replicated_matrices() of each layer.
 [[nodiscard]] double replicated_parameters(const ModelSpec& model, int layers, bool head);
-/// Of a layer besides: matrices that all of these hold. The compressing products of latent attention, the router, the
-/// shared experts' gate.
-[[nodiscard]] double replicated_matrices(const ModelSpec& model, LayerKind kind);
 
 // --- the program -------------------------------------------------------------------------------------------
 

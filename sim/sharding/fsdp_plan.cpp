@@ -102,7 +102,7 @@ class Planner {
     if (job.model.experts) experts_ = {"expert-layer", layer_cost(job.model, job.shape, LayerKind::Experts)};
     if (job.model.extra_predictions > 0) prediction_ = {"prediction", prediction_cost(job.model, job.shape)};
     shards_ = shards_of(job);
-    expert_shards_ = groups_of(degrees_of(job)).expert_copies;
+    if (job.model.experts) expert_shards_ = degrees_of(job).expert_copies();
   }
 
   FsdpPlan run() {
@@ -147,8 +147,7 @@ class Planner {
     if (!job_.shape.sequence_parallel || job_.shape.tensor_parallel == 1) return 0;
     double sum = replicated_parameters(job_.model, layers(), true);
     for (int layer = 0; layer < layers(); ++layer)
-      sum += replicated_matrices(
-          job_.model, block(layer).cost.expert_parameters > 0 ? LayerKind::Experts : LayerKind::Dense);
+      sum += replicated_matrices(job_.model, layer_kind(job_.model, layer));
     return sum;
   }
 
@@ -344,14 +343,6 @@ double replicated_parameters(const ModelSpec& model, int layers, bool head) {
   const double layer =
       2 * norm + (model.bias ? 2.0 * model.hidden : 0);  // of attention's and the MLP's output
   return layers * layer + (head ? norm : 0);
-}
-
-double replicated_matrices(const ModelSpec& model, LayerKind kind) {
-  double sum = 0;
-  if (model.latent)
-    sum += model.latent->query_rank + model.latent->key_value_rank + model.latent->rotary_size;
-  if (kind == LayerKind::Experts) sum += model.experts->count + (model.experts->shared_gate ? 1 : 0);
-  return model.hidden * sum;
 }
 
 FsdpPlan fsdp_plan(const FsdpJob& job) {

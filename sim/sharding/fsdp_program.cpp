@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/core/error.hpp"
+#include "sim/schedule/host_wait.hpp"
 #include "sim/sharding/fsdp.hpp"
 
 namespace syncline {
@@ -153,7 +154,7 @@ class Layout {
         }
       }
       const auto* collective = std::get_if<LayerCollective>(&step.body);
-      if (collective != nullptr && collective->host_waits) wait_for(after, op.tag);
+      if (collective != nullptr && collective->host_waits) append_host_waits(ops_, after, op.tag);
       op.after = after;
       std::sort(op.after.begin(), op.after.end());
       const OpIndex index = issue(std::move(op));
@@ -166,17 +167,6 @@ class Layout {
     }
     computes_.push_back(OpIndex(ops_.size() - 1));
     add_effects(position, ops_[first].memory, ops_.back().memory);
-  }
-
-  /// The host, before it goes on.
-  void wait_for(const std::vector<OpIndex>& ops, const Tag& tag) {
-    for (const OpIndex awaited : ops) {
-      Op wait;
-      wait.body = HostWait{awaited};
-      wait.tag = tag;
-      wait.tag.name += "-host";
-      issue(std::move(wait));
-    }
   }
 
   static void append(std::vector<OpIndex>& to, const std::vector<OpIndex>& more) {

@@ -26,15 +26,13 @@ Mesh mesh_of(const Degrees& degrees, bool hybrid) {
 }
 
 Mesh expert_mesh_of(const Degrees& degrees) {
-  const int expert = degrees.expert.value_or(1);
-  const int of_stage = degrees.tensor * degrees.context * degrees.data;
   std::vector<MeshAxis> axes;
   for (const std::string_view axis : degrees.order) {
     if (axis == "tp") axes.push_back({"etp", degrees.expert_tensor});
     if (axis == "pp") axes.push_back({"pp", degrees.pipeline});
     if (axis != "dp") continue;
-    axes.push_back({"ep", expert});
-    axes.push_back({"edp", of_stage / (expert * degrees.expert_tensor)});
+    axes.push_back({"ep", degrees.expert.value_or(1)});
+    axes.push_back({"edp", degrees.expert_copies()});
   }
   return {"expert", std::move(axes)};
 }
@@ -45,7 +43,7 @@ void add_experts(Groups& groups, const Degrees& degrees) {
   groups.expert = groups.add("ep", mesh, {"ep"});
   groups.expert_tensor = groups.add("etp", mesh, {"etp"});
   groups.expert_data = groups.add("edp", mesh, {"edp"});
-  groups.expert_copies = mesh.size(mesh.find_axis("edp"));
+  groups.expert_copies = degrees.expert_copies();
 }
 
 /// The groups of a family, each with that of the mirrored pipeline rank; of ranks by themselves where there is none.

@@ -29,6 +29,11 @@ struct Degrees {
   int expert_tensor = 1;
   /// Pipeline ranks r and p − 1 − r hold the same stages (DualPipe), and so share data-parallel groups.
   bool mirrored = false;
+
+  /// edp: ranks of a stage that hold the same experts.
+  [[nodiscard]] int expert_copies() const {
+    return tensor * context * data / (expert.value_or(1) * expert_tensor);
+  }
 };
 
 /// Axes: tp, cp, dp, pp, in the order that is asked for. Where there are several sets of shards dp is cut in two:

@@ -62,6 +62,7 @@ class PipelineStep {
       : job_(job),
         device_(device),
         generator_(*pipeline::find_generator(job.pipeline.schedule)),
+        mirrored_(job.mirrored()),
         modules_(job),
         groups_(groups_of(job.degrees())),
         states_(job, groups_, works_),
@@ -116,7 +117,7 @@ class PipelineStep {
   void plan_stages() {
     const std::vector<Stage> cut = cut_into_stages(stage_layers(job_, device_));
     for (const bool mirrored : {false, true}) {
-      if (mirrored && !job_.mirrored()) break;
+      if (mirrored && !mirrored_) break;
       for (int stage = 0; stage < static_cast<int>(cut.size()); ++stage) {
         StagePlan& plan = stages_.emplace_back();
         plan.stage = cut[static_cast<std::size_t>(stage)];
@@ -187,11 +188,10 @@ class PipelineStep {
   }
 
   /// Virtual stages of the model.
-  [[nodiscard]] int stages() const { return static_cast<int>(stages_.size()) / (job_.mirrored() ? 2 : 1); }
+  [[nodiscard]] int stages() const { return static_cast<int>(stages_.size()) / (mirrored_ ? 2 : 1); }
   [[nodiscard]] std::size_t index_of(int rank, int stage) const {
     const auto first = static_cast<std::size_t>(stage);
-    return !job_.mirrored() || stages_[first].rank == rank ? first
-                                                           : first + static_cast<std::size_t>(stages());
+    return !mirrored_ || stages_[first].rank == rank ? first : first + static_cast<std::size_t>(stages());
   }
   [[nodiscard]] const StagePlan& plan(int rank, int stage) const { return stages_[index_of(rank, stage)]; }
 
@@ -212,7 +212,7 @@ class PipelineStep {
     Bytes workspace;  // of each kind of layer, that one is used after another
     for (const StagePlan& plan : stages_)
       if (plan.rank == rank)
-        for (const Unit& unit : plan.units) workspace = std::max(workspace, cost_of(unit).workspace);
+        for (const Unit& unit : plan.units) workspace = std::max(workspace, modules_.of(unit.kind).workspace);
     if (workspace > Bytes(0)) effects.push_back({Gradients, workspace});
     if (device_.reserve > Bytes(0)) effects.push_back({Reserve, device_.reserve});
     return effects;
@@ -369,9 +369,7 @@ class PipelineStep {
   }
 
   /// Not where a stage stands on two ranks: its last backward comes at other times on either.
-  [[nodiscard]] bool overlaps_reduction() const {
-    return job_.sharding.overlap_reduction && !job_.mirrored();
-  }
+  [[nodiscard]] bool overlaps_reduction() const { return job_.sharding.overlap_reduction && !mirrored_; }
 
   /// Buckets are reduced between the modules of a stage's last backward: not where the gradients of one of
   /// them are complete later, and not by torchtitan's Fsdp, which reduces when the stage is through.
@@ -393,17 +391,6 @@ class PipelineStep {
     }
     return head_;
   }
-  [[nodiscard]] const ModuleCost& cost_of(const Unit& unit) const {
-    switch (unit.kind) {
-      case Unit::Kind::Embedding: return modules_.embedding;
-      case Unit::Kind::DenseLayer: return modules_.dense_layer;
-      case Unit::Kind::ExpertLayer: return modules_.expert_layer;
-      case Unit::Kind::Prediction: return modules_.prediction;
-      case Unit::Kind::Head: break;
-    }
-    return modules_.head;
-  }
-
   /// The plan whose output it takes, forwards or backwards; null at either end.
   [[nodiscard]] const StagePlan* before(const StagePlan& plan, bool forward) const {
     if (forward ? plan.stage.embedding : plan.stage.head) return nullptr;
@@ -491,8 +478,7 @@ class PipelineStep {
     for (const Unit& unit : plan.units) {
       if (unit.layer < 0) continue;
       ++layers;
-      sum += replicated_matrices(job_.model,
-                                 unit.parameters.experts > 0 ? LayerKind::Experts : LayerKind::Dense);
+      sum += replicated_matrices(job_.model, layer_kind(job_.model, unit.layer));
     }
     return sum + replicated_parameters(job_.model, layers, plan.stage.head);
   }
@@ -520,6 +506,7 @@ class PipelineStep {
   const TrainingJob& job_;
   const Device& device_;
   const pipeline::Generator& generator_;
+  const bool mirrored_;
   const Modules modules_;
   Works works_;
   Groups groups_;

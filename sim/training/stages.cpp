@@ -104,22 +104,32 @@ Modules::Modules(const TrainingJob& job)
   if (job.model.extra_predictions > 0) prediction = prediction_cost(job.model, job.shape);
 }
 
+const ModuleCost& Modules::of(Unit::Kind kind) const {
+  switch (kind) {
+    case Unit::Kind::Embedding: return embedding;
+    case Unit::Kind::DenseLayer: return dense_layer;
+    case Unit::Kind::ExpertLayer: return expert_layer;
+    case Unit::Kind::Prediction: return prediction;
+    case Unit::Kind::Head: break;
+  }
+  return head;
+}
+
 std::vector<Unit> units_of(const Stage& stage, const ModelSpec& model, const Modules& modules,
                            bool copy_of_table) {
   std::vector<Unit> units;
-  const auto add = [&units](Unit::Kind kind, int layer, const ModuleCost& module) {
+  const auto add = [&](Unit::Kind kind, int layer) {
+    const ModuleCost& module = modules.of(kind);
     units.push_back({kind, layer, {module.parameters, module.expert_parameters}});
   };
-  if (stage.embedding) add(Unit::Kind::Embedding, -1, modules.embedding);
+  if (stage.embedding) add(Unit::Kind::Embedding, -1);
   for (int layer = stage.first; layer < stage.first + stage.count; ++layer) {
-    const LayerKind kind = layer_kind(model, layer);
-    add(kind == LayerKind::Dense ? Unit::Kind::DenseLayer : Unit::Kind::ExpertLayer, layer,
-        modules.layer(kind));
+    const bool dense = layer_kind(model, layer) == LayerKind::Dense;
+    add(dense ? Unit::Kind::DenseLayer : Unit::Kind::ExpertLayer, layer);
   }
   if (!stage.head) return units;
-  for (int i = 0; i < model.extra_predictions; ++i)
-    add(Unit::Kind::Prediction, model.layers + i, modules.prediction);
-  add(Unit::Kind::Head, -1, modules.head);
+  for (int i = 0; i < model.extra_predictions; ++i) add(Unit::Kind::Prediction, model.layers + i);
+  add(Unit::Kind::Head, -1);
   if (copy_of_table) units.back().parameters.dense += modules.table;
   return units;
 }

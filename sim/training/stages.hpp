@@ -9,27 +9,6 @@
 
 namespace syncline {
 
-/// A model's modules as they stand on one rank. Of a kind of layer that the model lacks, nothing.
-struct Modules {
-  ModuleCost embedding, dense_layer, expert_layer, head;
-  ModuleCost prediction;  // an extra one
-  double table;           // parameters of the embedding table, which a tied head uses too; on one rank
-  explicit Modules(const TrainingJob& job);
-
-  [[nodiscard]] const ModuleCost& layer(LayerKind kind) const {
-    return kind == LayerKind::Dense ? dense_layer : expert_layer;
-  }
-};
-
-/// One virtual stage: layers [first, first + count), the embedding before the first, the head behind the
-/// last, and there extra predictions.
-struct Stage {
-  int first = 0, count = 0;
-  bool embedding = false, head = false;
-};
-
-[[nodiscard]] std::vector<Stage> cut_into_stages(const std::vector<int>& layers);
-
 /// Parameters of experts are held, reduced and updated apart from all others: by other ranks.
 enum class Share : std::uint8_t { Dense, Experts };
 inline constexpr std::array Shares{Share::Dense, Share::Experts};
@@ -52,6 +31,28 @@ struct Unit {
   int layer = -1;               // of the model, extra predictions after it; −1: none
   ParameterCount parameters{};  // on one rank
 };
+
+/// A model's modules as they stand on one rank. Of a kind of layer that the model lacks, nothing.
+struct Modules {
+  ModuleCost embedding, dense_layer, expert_layer, head;
+  ModuleCost prediction;  // an extra one
+  double table;           // parameters of the embedding table, which a tied head uses too; on one rank
+  explicit Modules(const TrainingJob& job);
+
+  [[nodiscard]] const ModuleCost& layer(LayerKind kind) const {
+    return kind == LayerKind::Dense ? dense_layer : expert_layer;
+  }
+  [[nodiscard]] const ModuleCost& of(Unit::Kind kind) const;
+};
+
+/// One virtual stage: layers [first, first + count), the embedding before the first, the head behind the
+/// last, and there extra predictions.
+struct Stage {
+  int first = 0, count = 0;
+  bool embedding = false, head = false;
+};
+
+[[nodiscard]] std::vector<Stage> cut_into_stages(const std::vector<int>& layers);
 
 /// In order of forward. A tied head has the table's parameters too where it keeps a copy, the embedding being
 /// elsewhere.

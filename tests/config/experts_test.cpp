@@ -61,12 +61,7 @@ TEST_SUITE("scenario: experts") {
   }
 
   TEST_CASE("what does not fit is refused with a way out") {
-    struct Row {
-      const char* name;
-      std::vector<Override> overrides;
-      std::string message;
-    };
-    const std::vector<Row> rows = {
+    const std::vector<RefusedOverrides> rows = {
         {"more chosen than there are",
          {{"model.experts.top-k", "17"}},
          "\"model.experts.top-k\" is 17, more experts than a layer has (experts.count 16); lower it"},
@@ -126,12 +121,6 @@ TEST_SUITE("scenario: experts") {
         {"a window for no layer",
          {{"model.sliding-every", "2"}},
          "\"model.sliding-every\" says which layers have a window, and there is none; add sliding-window"}};
-    for (const Row& row : rows) {
-      SUBCASE(row.name) {
-        const std::string message = message_of([&] { static_cast<void>(tiny(row.overrides)); });
-        CAPTURE(message);
-        CHECK(message.find(row.message) != std::string::npos);
-      }
-    }
+    check_refused(rows, tiny);
   }
 }

@@ -107,4 +107,23 @@ inline void check_changes(const std::string& good, const std::vector<Change>& ro
   }
 }
 
+/// Overrides of a good scenario, and part of what is said of them.
+struct RefusedOverrides {
+  const char* name;
+  std::vector<Override> overrides;
+  std::string message;
+};
+
+/// @param load  reads the scenario with overrides
+template <class Load>
+void check_refused(const std::vector<RefusedOverrides>& rows, const Load& load) {
+  for (const RefusedOverrides& row : rows) {
+    SUBCASE(row.name) {
+      const std::string message = message_of([&] { static_cast<void>(load(row.overrides)); });
+      CAPTURE(message);
+      CHECK(message.find(row.message) != std::string::npos);
+    }
+  }
+}
+
 }  // namespace syncline::test

@@ -92,12 +92,7 @@ TEST_SUITE("scenario: shape") {
   }
 
   TEST_CASE("what does not fit is refused with a way out") {
-    struct Row {
-      const char* name;
-      std::vector<Override> overrides;
-      std::string message;
-    };
-    const std::vector<Row> rows = {
+    const std::vector<RefusedOverrides> rows = {
         {"unknown module",
          {{"recompute", "[norms, mpl]"}},
          "\"recompute[1]\": \"mpl\" is unknown; expected one of norms, core, activation, mlp, "
@@ -134,12 +129,6 @@ TEST_SUITE("scenario: shape") {
         {"tied to nothing",
          {{"model.output-projection", "false"}, {"model.tied-embedding", "true"}},
          "\"model.output-projection\" is false, but model.tied-embedding is true; leave out one of the two"}};
-    for (const Row& row : rows) {
-      SUBCASE(row.name) {
-        const std::string message = message_of([&] { static_cast<void>(tiny(row.overrides)); });
-        CAPTURE(message);
-        CHECK(message.find(row.message) != std::string::npos);
-      }
-    }
+    check_refused(rows, tiny);
   }
 }

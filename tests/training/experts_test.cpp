@@ -36,22 +36,14 @@ TrainingJob experts(int parallel, int data, int pipeline = 1, int microbatches =
   job.pipeline_parallel = pipeline;
   job.gradient_accumulation = microbatches;
   job.sharding.kind = DataSharding::Zero1;
-  job.routing.node_size = 4;
+  job.routing.node_members = 4;
   return job;
-}
-
-Cluster cluster(int ranks) {
-  TopologySpec spec;
-  spec.name = "star";
-  spec.accelerators = ranks;
-  spec.scale_out = AllToAllSpec{AllToAllSpec::Kind::IdealSwitch, {BytesPerSecond(100e9), 1.0, Seconds(0)}};
-  return {build_topology(spec), device(), placement_in_order(static_cast<std::size_t>(ranks))};
 }
 
 RunResult simulate(const Schedule& schedule, RunOptions options = {}) {
   const std::vector<std::string> wrong = check_schedule(schedule, options.fold);
   REQUIRE_MESSAGE(wrong.empty(), wrong.front());
-  const Cluster where = cluster(static_cast<int>(schedule.world_size()));
+  const Cluster where = star(static_cast<int>(schedule.world_size()), Seconds(0));
   RunResult result = make_simgrid_backend()->run(schedule, where, options);
   for (const Check& check : summarise(result, schedule, where, {}).checks)
     CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);
@@ -150,7 +142,7 @@ TEST_SUITE("experts in a training step") {
     combine.call = Seconds(30e-6);
     job.routing.library = "slow";
     job.routing.figures = DispatchLibrary{"slow", dispatch, combine, moe::Lanes::None, 0};
-    job.routing.node_size = 8;
+    job.routing.node_members = 8;
     job.shape.experts.units = 4;
     const Schedule schedule = training_schedule(job, device());
     CHECK(schedule.libraries == std::vector<std::string>{"slow"});

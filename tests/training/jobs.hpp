@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/device/cluster.hpp"
 #include "sim/training/training.hpp"
 
 namespace syncline::test {
@@ -46,6 +47,15 @@ inline Device device() {
   one.memory = Bytes(80e9);
   one.hbm_bandwidth = BytesPerSecond(1e12);
   return one;
+}
+
+/// So many of these on one ideal switch.
+inline Cluster star(int ranks, Seconds latency) {
+  TopologySpec spec;
+  spec.name = "star";
+  spec.accelerators = ranks;
+  spec.scale_out = AllToAllSpec{AllToAllSpec::Kind::IdealSwitch, {BytesPerSecond(100e9), 1.0, latency}};
+  return {build_topology(spec), device(), placement_in_order(static_cast<std::size_t>(ranks))};
 }
 
 inline Bytes resident(const Role& role, MemoryCategory category) {

@@ -15,20 +15,11 @@ using namespace syncline::test;
 
 namespace {
 
-/// Every accelerator on one ideal switch.
-Cluster cluster(int ranks) {
-  TopologySpec spec;
-  spec.name = "star";
-  spec.accelerators = ranks;
-  spec.scale_out = AllToAllSpec{AllToAllSpec::Kind::IdealSwitch, {BytesPerSecond(100e9), 1.0, Seconds(1e-6)}};
-  return {build_topology(spec), device(), placement_in_order(static_cast<std::size_t>(ranks))};
-}
-
 RunSummary simulate(const TrainingJob& job) {
   const Schedule schedule = training_schedule(job, device());
   const std::vector<std::string> wrong = check_schedule(schedule);
   REQUIRE_MESSAGE(wrong.empty(), wrong.front());
-  const Cluster where = cluster(job.ranks());
+  const Cluster where = star(job.ranks(), Seconds(1e-6));
   const RunSummary summary = summarise(make_simgrid_backend()->run(schedule, where, {}), schedule, where, {});
   for (const Check& check : summary.checks)
     CHECK_MESSAGE(check.violation.empty(), check.name, ": ", check.violation);

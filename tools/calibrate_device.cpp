@@ -10,12 +10,11 @@
 #include "sim/config/scenario.hpp"
 #include "sim/core/units.hpp"
 #include "tools/calibrate.hpp"
+#include "tools/options.hpp"
 #include "tools/output_file.hpp"
 
 namespace syncline {
 namespace {
-
-constexpr std::size_t LargestTable = 256 << 20;
 
 /// The device of the catalogue that lists the chip among its own.
 std::string device_with(const std::string& chip) {

@@ -7,12 +7,11 @@
 #include "sim/calibrate/fabric_fit.hpp"
 #include "sim/config/scenario.hpp"
 #include "tools/calibrate.hpp"
+#include "tools/options.hpp"
 #include "tools/output_file.hpp"
 
 namespace syncline {
 namespace {
-
-constexpr std::size_t LargestTable = 256 << 20;
 
 calibrate::RowFilter filter_of(const std::string& text, bool keep) {
   const std::size_t equals = text.find('=');

@@ -28,9 +28,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int Schema = 1;
-constexpr std::size_t LargestTable = std::size_t{64} << 20;
-constexpr int MostCount = 1 << 30;  // of ranks, groups, links: there are never as many
 constexpr double ElementBytes = 4;  // of float, nccl-tests' default
 
 /// Elements as nccl-tests counts them: of all-gather, reduce-scatter, all-to-all, scatter and gather those of one rank.

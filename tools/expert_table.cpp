@@ -8,13 +8,12 @@
 #include <tuple>
 
 #include "sim/config/document.hpp"
+#include "tools/options.hpp"
 
 namespace syncline {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t LargestTable = std::size_t{64} << 20;
 
 void count(calibrate::ExpertError& error, double off) {
   ++error.rows;

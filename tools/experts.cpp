@@ -11,6 +11,7 @@
 #include "sim/config/expert_library.hpp"
 #include "tools/build_info.hpp"
 #include "tools/expert_table.hpp"
+#include "tools/options.hpp"
 #include "tools/subcommand.hpp"
 
 namespace syncline {
@@ -18,8 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int Schema = 1;
-constexpr int MostCount = 1 << 30;
 constexpr double Mega = 1e6, Micro = 1e-6;
 
 /// One predicted operation.

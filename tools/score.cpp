@@ -20,6 +20,7 @@
 #include "sim/score/score_text.hpp"
 #include "tools/build_info.hpp"
 #include "tools/score_row.hpp"
+#include "tools/options.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/terminal.hpp"
 #include "tools/workers.hpp"
@@ -32,7 +33,6 @@ using score::RowResult;
 using score::Rule;
 using score::TrainingRow;
 
-constexpr std::size_t LargestTable = std::size_t{64} << 20;
 constexpr std::string_view RuleFolder = "score";
 // Systems last: they see what the others have read out of the row.
 constexpr std::array<std::string_view, 2> RuleFiles{"rules.yaml", "systems.yaml"};

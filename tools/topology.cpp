@@ -109,8 +109,6 @@ Rows describe(const Parts& parts) {
   return rows;
 }
 
-constexpr int Schema = 1;
-
 nlohmann::ordered_json json_of(const TopologySpec& spec, const Topology& topology) {
   using Json = nlohmann::ordered_json;
   const Measures measures = measure(topology);

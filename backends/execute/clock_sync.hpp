@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/execute/world.hpp"
@@ -22,13 +23,15 @@ struct Ping {
   Seconds sent, there, back;
 };
 
-/// From the fastest ping: theirs against the middle of ours, to within half of its length (Cristian, Probabilistic clock
-/// synchronization, Distributed Computing 3, 1989).
+/// By every ping, a rank's clock shows `there` between `sent` and `back` of ours: what all of them leave open (after Cristian,
+/// Probabilistic clock synchronization, Distributed Computing 3, 1989).
 /// @pre at least one ping
 [[nodiscard]] ClockOffset offset_of(std::span<const Ping> pings);
 
 /// All ranks call it together. At rank 0: the offsets by rank; elsewhere nothing.
-[[nodiscard]] std::vector<ClockOffset> measure_offsets(World& world, const std::function<Seconds()>& now);
+/// @param clock  ranks that give the same have one clock: nothing is measured, and nothing is off
+[[nodiscard]] std::vector<ClockOffset> measure_offsets(World& world, const std::string& clock,
+                                                       const std::function<Seconds()>& now);
 
 /// A time of a rank on rank 0's clock, when its offset drifts evenly between two measurements.
 [[nodiscard]] Seconds on_rank_0(Seconds time, const ClockOffset& before, const ClockOffset& after);

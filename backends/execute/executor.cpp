@@ -141,12 +141,13 @@ std::vector<OpTimes> walk(const RankProgram& program, Runtime& runtime,
 
 void execute(const ExecutionPlan& plan, World& world, Runtime& runtime, const fs::path& folder) {
   const auto now = [&runtime] { return runtime.now(); };
+  const std::string clock = runtime.clock();
   const RankProgram program = rank_program(plan, RankId(static_cast<std::size_t>(world.rank())));
   std::optional<Results> results;
   if (world.rank() == 0) results.emplace(plan, runtime, folder);
   runtime.prepare(program);
   for (int step = 0; step < plan.warmup + plan.repeats; ++step) {
-    const std::vector<ClockOffset> before = measure_offsets(world, now);
+    const std::vector<ClockOffset> before = measure_offsets(world, clock, now);
     world.barrier();
     std::vector<OpTimes> times;
     {
@@ -154,7 +155,7 @@ void execute(const ExecutionPlan& plan, World& world, Runtime& runtime, const fs
       times = walk(program, runtime, [&](std::uint32_t op) { watchdog.host_at(op); });
     }
     world.barrier();
-    const std::vector<ClockOffset> after = measure_offsets(world, now);
+    const std::vector<ClockOffset> after = measure_offsets(world, clock, now);
     if (step < plan.warmup) continue;
     RankTimes all = gather(world, times);
     if (results) results->add(std::move(all), before, after);

@@ -201,9 +201,9 @@ std::string describe(const ExecutionPlan& plan, const RankProgram& program, std:
       return fmt::format("host wait for op {}", wait.op.value());
     }
   };
-  const std::string tag = to_text(plan.schedule.role(program.rank).program[op].tag);
+  const Tag& tag = plan.schedule.role(program.rank).program[op].tag;
   const std::string what = std::visit(Text{program}, program.steps[op].task);
-  return tag.empty() ? what : what + ", " + tag;
+  return tag == Tag{} ? what : what + ", " + to_text(tag);
 }
 
 }  // namespace syncline

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/execute/rank_program.hpp"
@@ -42,6 +44,8 @@ class Runtime {
 
   /// The clock that all times are of.
   [[nodiscard]] virtual Seconds now() const = 0;
+  /// Which clock that is: ranks that say the same have one and the same. Not given: the machine's steady clock.
+  [[nodiscard]] virtual std::string clock() const;
   /// Ops of this step that have ended so far, those of the host left out: for who watches. From any thread.
   [[nodiscard]] virtual std::vector<bool> ended() const = 0;
   /// What the timeline's header should say of the machine: key and text.

@@ -1,0 +1,44 @@
+#include "backends/cuda/node.hpp"
+
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "backends/cuda/communicators.hpp"
+#include "backends/cuda/kernel_plan.hpp"
+
+namespace syncline::cuda {
+namespace {
+
+constexpr int SharedGpu = 0;      // virtual ranks are on the first
+constexpr int DefaultQueues = 8;  // CUDA Programming Guide, CUDA_DEVICE_MAX_CONNECTIONS
+
+int queues() {
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int number = text == nullptr ? 0 : std::atoi(text);
+  return number > 0 ? number : DefaultQueues;
+}
+
+int streams_of(std::span<const RankProgram> programs) {
+  int streams = 0;
+  for (const RankProgram& program : programs) {
+    std::set<StreamId> used;
+    for (const Step& step : program.steps)
+      if (!std::holds_alternative<HostWork>(step.task) && !std::holds_alternative<HostWait>(step.task))
+        used.insert(step.stream);
+    streams += static_cast<int>(used.size());
+  }
+  return streams;
+}
+
+}  // namespace
+
+Node::Node(const ExecutionPlan& plan_, Talk talk) : plan(plan_), programs(rank_programs(plan_)) {
+  require_same_order(programs);
+  if (plan.compute == ComputeBy::Kernels) require_supported(plan.schedule.works);
+  if (talk == Talk::Nccl) return;
+  require_queues(streams_of(programs), queues());
+  shared.emplace(SharedGpu, programs);
+}
+
+}  // namespace syncline::cuda

@@ -7,64 +7,14 @@
 #include <tuple>
 
 #include "sim/core/error.hpp"
+#include "sim/report/intervals.hpp"
 
 namespace syncline {
 namespace {
 
-struct Interval {
-  double begin, end;  // s
-  [[nodiscard]] double length() const { return end - begin; }
-};
-
 // A communication kernel, by its place in the table of traffic.
 struct Kernel : Interval {
   std::uint32_t traffic;
-};
-
-template <class T>
-void sort_by_begin(std::vector<T>& intervals) {
-  const auto earlier = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier))
-    std::sort(intervals.begin(), intervals.end(), earlier);
-}
-
-// Makes `intervals` disjoint and ascending, covering the same time.
-void unite(std::vector<Interval>& intervals) {
-  sort_by_begin(intervals);
-  std::size_t kept = 0;
-  for (const Interval& next : intervals) {
-    if (kept > 0 && next.begin <= intervals[kept - 1].end)
-      intervals[kept - 1].end = std::max(intervals[kept - 1].end, next.end);
-    else
-      intervals[kept++] = next;
-  }
-  intervals.resize(kept);
-}
-
-double total(std::span<const Interval> intervals) {
-  double sum = 0;
-  for (const Interval& interval : intervals) sum += interval.length();
-  return sum;
-}
-
-// Asks, for intervals in ascending order of begin, how much of each lies outside a united cover.
-class Outside {
- public:
-  explicit Outside(std::span<const Interval> cover) : cover_(cover) {}
-
-  double operator()(const Interval& interval) {
-    while (next_ < cover_.size() && cover_[next_].end <= interval.begin) ++next_;
-    double outside = 0, from = interval.begin;
-    for (std::size_t i = next_; i < cover_.size() && cover_[i].begin < interval.end; ++i) {
-      outside += std::max(0.0, cover_[i].begin - from);
-      from = cover_[i].end;
-    }
-    return outside + std::max(0.0, interval.end - from);
-  }
-
- private:
-  std::span<const Interval> cover_;
-  std::size_t next_ = 0;  // first of the cover that ends after what was asked last
 };
 
 // Sums over all kernels of one kind of traffic, s.
@@ -238,6 +188,29 @@ class MetricsBuilder {
 };
 
 }  // namespace
+
+std::vector<Seconds> exposed_times(const Timeline& timeline) {
+  std::vector<Seconds> exposed(timeline.spans.size());
+  struct Resident : Interval {
+    std::size_t span;
+  };
+  for (std::size_t begin = 0, end = 0; begin < timeline.spans.size(); begin = end) {
+    std::vector<Interval> compute;
+    std::vector<Resident> kernels;
+    for (; end < timeline.spans.size() && timeline.spans[end].rank == timeline.spans[begin].rank; ++end) {
+      const Span& span = timeline.spans[end];
+      const Interval whole{span.start.si(), span.end.si()};
+      const SpanKind kind = timeline.ops.at(span.op).kind;
+      if (kind == SpanKind::Compute) compute.push_back(whole);
+      if (kind == SpanKind::Communication) kernels.push_back({whole, end});
+    }
+    unite(compute);
+    sort_by_begin(kernels);
+    Outside outside_compute(compute);
+    for (const Resident& kernel : kernels) exposed[kernel.span] = Seconds(outside_compute(kernel));
+  }
+  return exposed;
+}
 
 std::optional<BytesPerSecond> Traffic::algbw() const {
   if (mean_transfer.si() <= 0) return std::nullopt;

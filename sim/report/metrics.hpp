@@ -74,6 +74,11 @@ using GroupSizeOf = std::function<std::size_t(std::uint32_t op, RankId rank)>;
                                       const GroupSizeOf& group_size = {},
                                       std::span<const RankId> player_of = {});
 
+/// Of each span of `timeline` that communicates, the time without compute on its rank, as RankMetrics::exposed counts it
+/// and Traffic::exposed_share sums it; 0 of others.
+/// @param timeline  spans grouped by rank
+[[nodiscard]] std::vector<Seconds> exposed_times(const Timeline& timeline);
+
 /// The part of Metrics that needs no spans: what `job` is worth when a step takes `step_time` on `ranks` ranks.
 struct Throughput {
   std::optional<double> tokens_per_s, tokens_per_s_per_accelerator, mfu, hfu;

@@ -1,16 +1,20 @@
 // The program `syncline-rank-cuda`: the ranks of a plan on the GPUs of a machine, a thread a rank; or, as one process of an
 // MPI job, one rank of it.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <thread>
 
 #include "backends/cuda/call.hpp"
 #include "backends/cuda/cuda_runtime.hpp"
 #include "backends/cuda/options.hpp"
 #include "backends/execute/executor.hpp"
+#include "backends/execute/rank_progress.hpp"
 #include "backends/execute/thread_world.hpp"
 #ifdef SYNCLINE_CUDA_MPI
 #include "backends/mpi/mpi_backend.hpp"
@@ -40,13 +44,36 @@ int tell(const std::string& who) {
   }
 }
 
+/// What the ranks of this process are at, for who started it: one that fails ends the others, which did not die by themselves.
+class ProcessProgress {
+ public:
+  ProcessProgress(const std::filesystem::path& folder, int first, int count, std::size_t streams)
+      : first_(first) {
+    for (int rank = first; rank < first + count; ++rank)
+      ranks_.push_back(std::make_unique<RankProgress>(folder, static_cast<std::size_t>(rank), streams));
+  }
+  void done(int rank) { ranks_[static_cast<std::size_t>(rank - first_)]->set(RankStage::Done); }
+  void failed(int rank) {
+    for (const auto& other : ranks_) other->set(RankStage::Told);
+    ranks_[static_cast<std::size_t>(rank - first_)]->set(RankStage::Failed);
+  }
+
+ private:
+  const int first_;
+  std::vector<std::unique_ptr<RankProgress>> ranks_;
+};
+
 /// What fails ends all ranks, while the runtime is still there: to free it might take for ever.
-void run_rank(Node& node, World& world, int device, const std::filesystem::path& folder) {
+void run_rank(Node& node, World& world, int device, const std::filesystem::path& folder,
+              ProcessProgress& progress) {
   const std::unique_ptr<Runtime> runtime = make_cuda_runtime(node, world, device);
   try {
     execute(node.plan, world, *runtime, folder);
+    progress.done(world.rank());
   } catch (...) {
-    world.abort(tell(fmt::format("rank {}: ", world.rank())));
+    const int code = tell(fmt::format("rank {}: ", world.rank()));
+    progress.failed(world.rank());
+    world.abort(code);
   }
 }
 
@@ -54,10 +81,12 @@ void run_threads(const ExecutionPlan& plan, const RankOptions& options, int gpus
   const auto ranks = static_cast<int>(plan.schedule.world_size());
   Node node(plan, talk_of(gpus, ranks, options.virtual_ranks));
   const std::vector<std::unique_ptr<World>> worlds = thread_worlds(ranks);
+  ProcessProgress progress(options.folder, 0, ranks, plan.schedule.streams.size());
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back(
-        [&, rank] { run_rank(node, *worlds[static_cast<std::size_t>(rank)], rank, options.folder); });
+    threads.emplace_back([&, rank] {
+      run_rank(node, *worlds[static_cast<std::size_t>(rank)], rank, options.folder, progress);
+    });
 }
 
 /// As one process of a job.
@@ -76,7 +105,8 @@ void run_process(const ExecutionPlan& plan, const RankOptions& options, int gpus
       throw EnvironmentError(
           fmt::format("a rank has no GPU: it is the {}th of this machine, which has {}", local + 1, gpus));
     Node node(plan, Talk::Nccl);
-    run_rank(node, *world, local, options.folder);
+    ProcessProgress progress(options.folder, world->rank(), 1, plan.schedule.streams.size());
+    run_rank(node, *world, local, options.folder, progress);
   } catch (...) {
     world->abort(tell(fmt::format("rank {}: ", world->rank())));
   }

@@ -49,6 +49,7 @@ Fields expert_fields(TrainingJob& job) {
                                         {"shared-experts", ExpertOverlap::SharedExperts},
                                         {"batch", ExpertOverlap::Batch}}),
           optional("host-waits", options.host_waits),
+          optional("fused-router", options.fused_router),
           optional("units", options.units, MostUnits)};
 }
 

@@ -14,8 +14,7 @@ Step look_up(const Slice& s, double rows, double elements, const std::vector<dou
   if (s.frozen) return step;
   step.weight = elementwise(s.precision, rows * s.hidden, {s.e});
   append(step.weight, elementwise(s.precision, elements, {3 * s.e}));
-  if (s.weight_gradients != WeightGradients::Plain)
-    append(step.weight, elementwise(s.precision, rows * s.hidden, {s.e + 2 * Fp32}));
+  if (s.weight_gradients != WeightGradients::Plain) append(step.weight, added_gradient(s, rows * s.hidden));
   return step;
 }
 
@@ -70,15 +69,15 @@ TrainingShape kept(TrainingShape shape) {
 
 /// One kernel for the sums of a row and one that writes its gradient over it; backward scales that. Ranks
 /// that each have a part of the row gather three numbers of it: largest, sum, chosen. Transformer Engine's
-/// parallel cross-entropy.
+/// parallel cross-entropy, whose kernels have a program a row, far from the speed of a copy.
 std::vector<Step> fused_loss(const Slice& s) {
   const double logits = s.tokens * s.vocabulary;
-  Step sums{.forward = elementwise(s.precision, logits, {s.e})};
+  Step sums{.forward = number_by_number(s.precision, logits, {s.e})};
   if (s.t > 1)
     sums.after_forward =
         collective(LayerGroup::Tensor, CollectiveKind::AllGather, s.t * s.tokens * 3 * Fp32, "loss");
-  Step gradient{.forward = elementwise(s.precision, logits, {2 * s.e}),
-                .input = elementwise(s.precision, logits, {2 * s.e})};
+  Step gradient{.forward = number_by_number(s.precision, logits, {2 * s.e}),
+                .input = number_by_number(s.precision, logits, {2 * s.e})};
   return {sums, gradient};
 }
 

@@ -54,22 +54,77 @@ class Experts {
     add(std::move(step));
   }
 
-  /// Scores of all experts in fp32; the largest k, their weights, and the map of tokens to experts. By the frameworks'
-  /// small kernels, or fused: one that scores and chooses, one that makes the map.
+  /// Scores of all experts; the largest k, their weights, and the map of tokens to experts.
   void route() {
-    const double scores = s_.own_tokens * spec_.count;
-    const bool fused = shape_.fusion == Fusion::Compiled;
-    const std::vector<double> passes =
-        fused ? std::vector{2 * Fp32, Fp32 + 1}
-              : std::vector{2 * Fp32, 2 * Fp32, 2 * Fp32, Fp32 + 1, 2 * Fp32, 2 * Fp32};
+    const bool fused = shape_.experts.fused_router.value_or(shape_.fusion == Fusion::Compiled);
     Step product = plain_linear(s_, s_.own_tokens, s_.hidden, spec_.count, Again::No);
     product.by_tokens = false;
     product.graph = Graphs::Router;
     add(std::move(product));
-    add({.forward = elementwise(Precision::Fp32, scores, passes),
-         .input = elementwise(Precision::Fp32, scores, passes),
-         .graph = Graphs::Router});
+    Step choice = fused || !s_.megatron ? plain_choice(fused) : choice_op_by_op();
+    choice.graph = Graphs::Router;
+    add(std::move(choice));
     if (spec_.shared_gate) add(plain_linear(s_, s_.own_tokens, s_.hidden, 1, Again::No));
+  }
+
+  [[nodiscard]] double scores() const { return s_.own_tokens * spec_.count; }
+
+  /// In fp32. Fused: one kernel that scores and chooses, one that makes the map.
+  [[nodiscard]] Step plain_choice(bool fused) const {
+    const std::vector<double> passes =
+        fused ? std::vector{2 * Fp32, Fp32 + 1}
+              : std::vector{2 * Fp32, 2 * Fp32, 2 * Fp32, Fp32 + 1, 2 * Fp32, 2 * Fp32};
+    const std::vector<Kernel> kernels = elementwise(Precision::Fp32, scores(), passes);
+    return {.forward = kernels, .input = kernels};
+  }
+
+  /// torch.topk of scores of so many bytes: a read of all for every 2 bits, two more that take out what is chosen (ATen,
+  /// SortingRadixSelect.cuh, TensorTopK.cu), and a sort of that.
+  [[nodiscard]] std::vector<Kernel> largest(double bytes) const {
+    std::vector<Kernel> kernels = number_by_number(s_.precision, scores(), {(8 * bytes / 2 + 2) * bytes});
+    append(kernels, elementwise(s_.precision, scores(), {few()}));
+    return kernels;
+  }
+
+  /// Of a tensor of the k chosen of each token, read and written, for each score.
+  [[nodiscard]] double few() const { return 2 * s_.e * spec_.top_k / spec_.count; }
+
+  /// Megatron-LM's router without moe_router_fusion, an operation a kernel: moe_utils.py (topk_routing_with_score_function,
+  /// group_limited_topk, apply_router_token_dropping, compute_routing_scores_for_aux_loss), router.py (_apply_aux_loss).
+  [[nodiscard]] Step choice_op_by_op() const {
+    const double e = s_.e, k = few(), to_fp32 = e + Fp32;
+    Step step;
+    const auto forward = [&](const std::vector<double>& passes) {
+      append(step.forward, elementwise(s_.precision, scores(), passes));
+    };
+    const auto choose = [&](double bytes) { append(step.forward, largest(bytes)); };
+    const std::vector<double> map{e, to_fp32, k, Fp32 + 1};  // of zeros, to integers, ones where chosen, to a mask
+
+    forward({to_fp32, to_fp32});  // scores in fp32 and back
+    if (spec_.groups > 1) {       // the groups' best, the best groups, and a mask that leaves out all others
+      choose(e);
+      forward({k, k, k, k, 2 * e, e + 1, 2, 2 * e + 1});
+    }
+    choose(e);
+    forward({k, e, k});  // scaled, and put where they belong among zeros
+    forward(map);
+    if (shape_.experts.capacity) {  // each expert takes the tokens that want it most
+      choose(e);
+      forward({e, k, e + 1, 2 * e + 1});
+    }
+    forward({to_fp32});  // the loss that balances experts: scores, choice and map once more, sums over tokens
+    choose(Fp32);
+    forward(map);
+    forward({1, Fp32, k, k, k, k, k, k});
+
+    // Of that loss: spread over tokens, softmax, cast; of the choice: mask, places, scale, softmax, casts; their sum.
+    std::vector<double> input{k, k, Fp32, 3 * Fp32, to_fp32};
+    if (shape_.experts.capacity) input.push_back(2 * e + 1);
+    input.insert(input.end(), {k, k, e, k});
+    if (spec_.groups > 1) input.push_back(2 * e + 1);
+    input.insert(input.end(), {to_fp32, 3 * Fp32, to_fp32, 3 * e});
+    step.input = elementwise(s_.precision, scores(), input);
+    return step;
   }
 
   /// All tokens' MLP.

@@ -90,6 +90,13 @@ std::vector<Kernel> elementwise(Precision precision, double elements,
   return kernels;
 }
 
+std::vector<Kernel> number_by_number(Precision precision, double elements,
+                                     const std::vector<double>& bytes_per_element) {
+  std::vector<Kernel> kernels = elementwise(precision, elements, bytes_per_element);
+  for (Kernel& kernel : kernels) kernel.kind = KernelClass::Gather;
+  return kernels;
+}
+
 void append(std::vector<Kernel>& to, const std::vector<Kernel>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }

@@ -22,8 +22,7 @@ std::vector<Kernel> weight_gradient(const Slice& s, Precision precision, double 
   if (s.frozen) return {};
   const bool fused = s.weight_gradients == WeightGradients::Fused;
   std::vector<Kernel> kernels{product(s, precision, out, in, tokens, fused ? 2 * Fp32 : s.e, batch)};
-  if (s.weight_gradients == WeightGradients::Added)
-    append(kernels, elementwise(s.precision, batch * in * out, {s.e + 2 * Fp32}));
+  if (s.weight_gradients == WeightGradients::Added) append(kernels, added_gradient(s, batch * in * out));
   return kernels;
 }
 
@@ -59,6 +58,12 @@ std::vector<Kernel> joined(std::vector<Kernel> first, const std::vector<Kernel>&
 }
 
 }  // namespace
+
+std::vector<Kernel> added_gradient(const Slice& s, double elements) {
+  const std::vector<double> bytes{s.e + 2 * Fp32};
+  return s.e == Fp32 ? elementwise(s.precision, elements, bytes)
+                     : number_by_number(s.precision, elements, bytes);
+}
 
 Step plain_linear(const Slice& s, double tokens, double in, double out, Again again) {
   return linear_in(s, s.precision, tokens, in, out, again, 1);

@@ -69,6 +69,10 @@ struct Slice {
 /// One kernel for each entry, over `elements` elements; an entry is the bytes read and written per element.
 [[nodiscard]] std::vector<Kernel> elementwise(Precision precision, double elements,
                                               const std::vector<double>& bytes_per_element);
+/// The same by kernels that read or write number by number: PyTorch's vectorise neither what is strided nor what
+/// has two precisions (ATen/native/cuda/CUDALoops.cuh).
+[[nodiscard]] std::vector<Kernel> number_by_number(Precision precision, double elements,
+                                                   const std::vector<double>& bytes_per_element);
 void append(std::vector<Kernel>& to, const std::vector<Kernel>& more);
 
 // --- steps -------------------------------------------------------------------------------------------------
@@ -125,6 +129,9 @@ struct Step {
                         bool input_at_hand, bool residual);
 /// The norm of a compressed vector of latent attention, one kernel each way.
 [[nodiscard]] Step latent_norm(const Slice& slice, double width);
+/// Adds a gradient in the precision of compute to one in fp32: PyTorch's add, which is not vectorised for two
+/// precisions (Megatron-LM, DistributedDataParallel: main_grad.add_(grad)).
+[[nodiscard]] std::vector<Kernel> added_gradient(const Slice& slice, double elements);
 /// Sum of the gradients of products that read the same norm's output, where the norm does not do it.
 [[nodiscard]] Step gradient_sum(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses);
 /// x + dropout(y + bias).

@@ -30,7 +30,7 @@ TEST_SUITE("scenario: experts") {
         {"moe",
          "{routing: {zipf: 0.5}, node-limited: true, capacity: 1.5, pad: true, dispatch: two-hop, "
          "dispatch-precision: fp8, combine-precision: bf16, overlap: shared-experts, host-waits: false, "
-         "units: 20, step: 7}"}};
+         "fused-router: false, units: 20, step: 7}"}};
     const Scenario scenario = tiny(overrides);
     const TrainingJob& job = scenario.job;
     REQUIRE(job.model.experts);
@@ -52,7 +52,8 @@ TEST_SUITE("scenario: experts") {
                                              .combined = Precision::Bf16,
                                              .overlap = ExpertOverlap::SharedExperts,
                                              .host_waits = false,
-                                             .units = 20});
+                                             .units = 20,
+                                             .fused_router = false});
     CHECK(std::get<moe::Zipf>(job.routing.routing) == moe::Zipf{0.5});
     CHECK(job.routing.node_limited);
     CHECK(job.routing.step == 7);

@@ -71,6 +71,32 @@ TEST_CASE("which layers have experts") {
   }
 }
 
+TEST_CASE("a router that is not fused has a kernel for each of Megatron-LM's operations") {
+  struct Row {
+    const char* name;
+    bool groups, capacity;
+    std::size_t forward, backward;
+  };
+  // Forward: scores 2, a choice 2 (selection and sort), places 3, a map 4; of the loss that balances scores 1, a choice 2,
+  // a map 4, sums 8: 26. Groups: a choice and 8 more; capacity: a choice and 4 more. Backward: 5 of that loss, 4 + 4 of the
+  // choice, 1 each of groups and capacity.
+  for (const Row& row : {Row{"plain", false, false, 26, 13}, Row{"groups", true, false, 36, 14},
+                         Row{"capacity", false, true, 32, 14}, Row{"both", true, true, 42, 15}}) {
+    CAPTURE(row.name);
+    ModelSpec spec = model();
+    TrainingShape how = shape();
+    if (row.groups) spec.experts->groups = 4;
+    if (row.capacity) how.experts.capacity = 1.0;
+    const ModuleCost fused = layer(spec, how);
+    how.experts.fused_router = false;
+    const ModuleCost apart = layer(spec, how);
+    // Fused: two each way.
+    CHECK(kernels_of(apart.forward).size() - kernels_of(fused.forward).size() == row.forward - 2);
+    CHECK(kernels_of(apart.backward_input).size() - kernels_of(fused.backward_input).size() == row.backward - 2);
+    CHECK(flop(apart.forward) == flop(fused.forward));
+  }
+}
+
 TEST_CASE("without expert parallelism a layer is the dense one of as much width, and a router") {
   const ModuleCost dense = layer_cost(model(), shape()), experts = layer(model(), shape());
   // Forward: 2 · tokens · hidden · 8 scores. Backward as much for each of both gradients.

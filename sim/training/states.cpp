@@ -174,7 +174,13 @@ Steps States::update(ParameterCount parameters) {
     if (own_master() && !fsdp) copied += its * element().si();
     if (fsdp && reduces(share)) gradients += its * reduced();
   }
-  Steps steps{pass_over("gradient-norm", shard * reduced().si())};
+  Steps steps;
+  if (job_.sharding.gradient_passes) {  // in fact one before the step, and the others before the reduction
+    const int passes = job_.data_parallel * job_.shape.context_parallel > 1 ? 4 : 2;  // 2 of them scale
+    const double all = parameters.dense + parameters.experts;
+    steps.push_back(pass_over("gradient-passes", passes * all * reduced().si()));
+  }
+  steps.push_back(pass_over("gradient-norm", shard * reduced().si()));
   if (groups_.norm)
     steps.push_back(collective(*groups_.norm, StepStream::Reduce, CollectiveKind::AllReduce,
                                size_of(Precision::Fp32), Phase::Optimizer, "all-reduce-norm"));

@@ -37,6 +37,10 @@ struct ShardingOptions {
   bool overlap_reduction = true;  // buckets are reduced while others still compute; else after all
   bool overlap_gather = false;  // Zero1, Zero2: parameters are gathered beside the next step's forward, each
                                 // bucket before its use; else after the update
+  /// Ddp, Zero1: once a step a rank passes over all its gradients to clear them, to look for NaN and, reading and
+  /// writing, to scale them by 1 / dp: Megatron-LM's defaults (core_r0.14.0, param_and_grad_buffer.py: reset,
+  /// check_grads, start_grad_sync).
+  bool gradient_passes = false;
   /// Gradients are reduced whenever there are some; else they add up, and are reduced with the last
   /// microbatch. Not given: so of Zero2, and of Fsdp without a pipeline. Zero2 knows nothing else.
   std::optional<bool> reduce_every_microbatch{};

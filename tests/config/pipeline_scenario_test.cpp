@@ -99,7 +99,8 @@ TEST_SUITE("scenario: pipeline of a training run") {
     use_test_data();
     const Folder folder;
     for (const std::string keys :
-         {"{kind: zero-1, group: 2, bucket: 160MB, overlap-reduction: false, overlap-gather: true}",
+         {"{kind: zero-1, group: 2, bucket: 160MB, overlap-reduction: false, overlap-gather: true, "
+          "gradient-passes: true}",
           "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false}",
           "{kind: fsdp, forward-prefetch: 2, reduce-every-microbatch: true}"}) {
       CAPTURE(keys);

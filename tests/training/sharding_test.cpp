@@ -316,6 +316,25 @@ TEST_SUITE("sharding: order") {
     }
   }
 
+  TEST_CASE("passes over all gradients take four readings or writings of them, two on one rank") {
+    // Of so many parameters, 4 bytes each: cleared, searched, and where there are more ranks read and written to scale.
+    for (const int ranks : {1, 4}) {
+      CAPTURE(ranks);
+      TrainingJob job = sharded(DataSharding::Zero1, ranks);
+      if (ranks == 1) job.sharding.kind = DataSharding::Ddp;
+      const Schedule without = training_schedule(job, device());
+      job.sharding.gradient_passes = true;
+      const Schedule with = training_schedule(job, device());
+      CHECK(check_schedule(with) == std::vector<std::string>{});
+      const auto& program = with.roles[0].program;
+      CHECK(program.size() == without.roles[0].program.size() + 1);
+      const std::size_t passes = find(program, "gradient-passes", -1);
+      const Compute& compute = std::get<Compute>(program[passes].body);
+      const double bytes = with.works[compute.work.value()].kernels[0].hbm.si();
+      CHECK(bytes == doctest::Approx((ranks == 1 ? 8 : 16) * parameter_count(job.model)));
+    }
+  }
+
   TEST_CASE("parameters gathered beside forward are awaited by the layers of their bucket") {
     TrainingJob job = sharded(DataSharding::Zero1, 4, 2);
     job.sharding.bucket = Bytes(50e6);

@@ -9,12 +9,20 @@
 #include <string_view>
 
 #include "tests/cuda/ranks.hpp"
+#include "tests/cuda/thread_stream.hpp"
 
 using namespace syncline;
 using namespace syncline::cuda;
 
-int syncline::cuda::test::gpus() {
-  return 1;
+namespace {
+
+constexpr int Gpus = 8;
+
+}
+
+std::vector<int> syncline::cuda::test::gpu_counts() {
+  static_cast<void>(setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0));  // as the ranks' program does
+  return {1, Gpus};
 }
 
 bool syncline::cuda::test::times_are_real() {
@@ -48,43 +56,6 @@ struct CUevent_st {
     const std::lock_guard lock(mutex);
     return last;
   }
-};
-
-struct CUstream_st {
-  CUstream_st() : thread([this](const std::stop_token& stop) { run(stop); }) {}
-
-  void put(std::function<void()> work) {
-    {
-      const std::lock_guard lock(mutex);
-      queue.push_back(std::move(work));
-    }
-    changed.notify_all();
-  }
-  bool empty() {
-    const std::lock_guard lock(mutex);
-    return queue.empty() && !busy;
-  }
-
- private:
-  void run(const std::stop_token& stop) {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      if (!changed.wait(lock, stop, [this] { return !queue.empty(); })) return;
-      const std::function<void()> work = std::move(queue.front());
-      queue.pop_front();
-      busy = true;
-      lock.unlock();
-      work();
-      lock.lock();
-      busy = false;
-    }
-  }
-
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::deque<std::function<void()>> queue;
-  bool busy = false;
-  std::jthread thread;  // last
 };
 
 namespace {
@@ -184,10 +155,10 @@ const char* cudaGetErrorName(cudaError_t) {
   return "cudaError";
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  return device < Gpus ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = Gpus;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {

@@ -27,8 +27,8 @@
 
 namespace syncline::cuda::test {
 
-/// Of the test program: how many GPUs there are, and whether times are those of a GPU or of threads that stand for one.
-[[nodiscard]] int gpus();
+/// Of the test program: with how many GPUs to try, and whether times are those of GPUs or of threads that stand for them.
+[[nodiscard]] std::vector<int> gpu_counts();
 [[nodiscard]] bool times_are_real();
 
 inline ExecutionPlan plan_of(const std::string& body, std::vector<Seconds> work_times) {
@@ -58,12 +58,12 @@ void in_threads(int ranks, const Rank& rank) {
     });
 }
 
-inline Timeline measure(const ExecutionPlan& plan) {
+inline Timeline measure(const ExecutionPlan& plan, int gpus) {
   const auto ranks = static_cast<int>(plan.schedule.world_size());
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / fmt::format("syncline-gpu-test-{}", getpid());
   std::filesystem::create_directories(folder);
-  Node node(plan, talk_of(gpus(), ranks, true));
+  Node node(plan, talk_of(gpus, ranks, true));
   in_threads(ranks, [&](World& world, int rank) {
     const auto runtime = make_cuda_runtime(node, world, rank);
     execute(plan, world, *runtime, folder);

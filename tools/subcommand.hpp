@@ -46,6 +46,7 @@ std::unique_ptr<Subcommand> make_experts();
 std::unique_ptr<Subcommand> make_topology();
 std::unique_ptr<Subcommand> make_calibrate();
 std::unique_ptr<Subcommand> make_sweep();
+std::unique_ptr<Subcommand> make_execute();
 std::unique_ptr<Subcommand> make_score();
 std::unique_ptr<Subcommand> make_doctor();
 

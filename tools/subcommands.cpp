@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
   all.push_back(make_topology());
   all.push_back(make_calibrate());
   all.push_back(make_sweep());
+  all.push_back(make_execute());
   all.push_back(make_score());
   all.push_back(make_doctor());
   return all;

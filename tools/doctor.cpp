@@ -8,12 +8,15 @@
 #include <CLI/CLI.hpp>
 #include <boost/version.hpp>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/config/catalogue.hpp"
 #include "sim/core/units.hpp"
 #include "tools/build_info.hpp"
+#include "tools/launcher.hpp"
 #include "tools/mpi_workers.hpp"
 #include "tools/subcommand.hpp"
 
@@ -38,6 +41,14 @@ Bytes machine_memory() {
   return Bytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)));
 }
 
+/// What `syncline execute` can start.
+std::string executors() {
+  std::vector<std::string> names;
+  for (const char* backend : {"mpi", "cuda"})
+    if (companion_program(std::string("syncline-rank-") + backend)) names.emplace_back(backend);
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 class Doctor : public Subcommand {
  public:
   std::string name() const override { return "doctor"; }
@@ -52,6 +63,7 @@ class Doctor : public Subcommand {
           fmt::format("{}, {}{}", build::Type, build::Compiler, build::Sanitized ? ", sanitized" : ""));
     print("backends", simgrid_version());
     print("mpi", mpi_library().empty() ? "not built in; sweeps run on one machine" : mpi_library());
+    print("execute", "by " + executors());
     fmt::print("libraries\n");
     print("boost", version_text(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100));
     print("cli11", CLI11_VERSION);

@@ -26,6 +26,8 @@
 namespace syncline {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
 std::string text_of(const LinkSpec& link) {
@@ -109,8 +111,7 @@ Rows describe(const Parts& parts) {
   return rows;
 }
 
-nlohmann::ordered_json json_of(const TopologySpec& spec, const Topology& topology) {
-  using Json = nlohmann::ordered_json;
+Json json_of(const TopologySpec& spec, const Topology& topology) {
   const Measures measures = measure(topology);
   const Parts parts = parts_of(topology);
   Json json{{"schema", Schema},

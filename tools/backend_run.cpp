@@ -35,7 +35,8 @@ struct Carrier {
   const char* missing;  // why the program may not be there
 };
 constexpr std::array Carriers{
-    Carrier{"mpi", "syncline-rank-mpi", true, "build it where there is an MPI library (Debian: libopenmpi-dev)"},
+    Carrier{"mpi", "syncline-rank-mpi", true,
+            "build it where there is an MPI library (Debian: libopenmpi-dev)"},
     Carrier{"cuda", "syncline-rank-cuda", false, "build it with -D SYNCLINE_CUDA=ON where there is nvcc"},
 };
 
@@ -60,7 +61,8 @@ class WorkFolder {
       path_ = name;
     } else {
       fs::create_directories(given, failed);
-      if (failed) throw EnvironmentError(fmt::format("cannot make the folder {}: {}", given, failed.message()));
+      if (failed)
+        throw EnvironmentError(fmt::format("cannot make the folder {}: {}", given, failed.message()));
       path_ = fs::absolute(given);
       remove_results();
     }
@@ -79,13 +81,20 @@ class WorkFolder {
   void remove_results() const {
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
       const std::string file = entry.path().filename();
-      if (file == TimelineFile || file == ExecutionFile || file.starts_with(ProgressFilePrefix)) fs::remove(entry.path());
+      if (file == TimelineFile || file == ExecutionFile || file.starts_with(ProgressFilePrefix))
+        fs::remove(entry.path());
     }
   }
 
   bool temporary_;
   fs::path path_;
 };
+
+/// Whether any rank has come so far as to say what it is at.
+bool any_began(const fs::path& folder, const Schedule& schedule) {
+  return std::ranges::any_of(read_progress(folder, schedule),
+                             [](const RankTrace& rank) { return rank.stage != RankStage::Absent; });
+}
 
 /// Says what went wrong, by the exit code of the ranks' programs; they have said the rest.
 /// @throws EnvironmentError, std::logic_error
@@ -97,7 +106,8 @@ void tell_failure(int code, const std::string& died) {
   if (code == CheckFailed)
     spdlog::error("a rank hung; all ranks were ended");
   else if (code > OfSignals)
-    spdlog::error("{}, by signal {} ({}); all ranks were ended", who, code - OfSignals, strsignal(code - OfSignals));
+    spdlog::error("{}, by signal {} ({}); all ranks were ended", who, code - OfSignals,
+                  strsignal(code - OfSignals));
   else if (!died.empty())
     spdlog::error("{}, with exit code {}; all ranks were ended", who, code);
   else
@@ -110,15 +120,19 @@ CLI::Option* add_backend_options(CLI::App& app, BackendOptions& options) {
   CLI::Option* backend = app.add_option("--backend", options.backend, "What carries it out")
                              ->capture_default_str()
                              ->check(CLI::IsMember(carrier_names()));
-  CLI::Option* launcher = app.add_option("--launcher", options.launch.launcher,
-                                         "In place of mpirun, such as 'srun -n {ranks}'; needs --work-folder on a file "
-                                         "system that all machines see")
-                              ->type_name("COMMAND");
-  app.add_option("--hostfile", options.launch.hostfile, "Machines, as mpirun takes them; needs --work-folder likewise")
+  CLI::Option* launcher =
+      app.add_option("--launcher", options.launch.launcher,
+                     "In place of mpirun, such as 'srun -n {ranks}'; needs --work-folder on a file "
+                     "system that all machines see")
+          ->type_name("COMMAND");
+  app.add_option("--hostfile", options.launch.hostfile,
+                 "Machines, as mpirun takes them; needs --work-folder likewise")
       ->type_name("FILE")
       ->excludes(launcher);
-  app.add_flag("--virtual-ranks", options.virtual_ranks, "By GPUs: several ranks on one, each on a part of it");
-  app.add_option("--work-folder", options.folder, "Where the plan and what is measured lie (default: a temporary one)")
+  app.add_flag("--virtual-ranks", options.virtual_ranks,
+               "By GPUs: several ranks on one, each on a part of it");
+  app.add_option("--work-folder", options.folder,
+                 "Where the plan and what is measured lie (default: a temporary one)")
       ->type_name("FOLDER");
   return backend;
 }
@@ -131,7 +145,8 @@ BackendRun::BackendRun(BackendOptions options) : options_(std::move(options)) {
   if (options_.virtual_ranks && process_a_rank_) refuse("--virtual-ranks", "is of GPUs; add --backend cuda");
   const std::optional<fs::path> program = companion_program(carrier.program);
   if (!program)
-    throw EnvironmentError(fmt::format("there is no {} beside syncline; {}", carrier.program, carrier.missing));
+    throw EnvironmentError(
+        fmt::format("there is no {} beside syncline; {}", carrier.program, carrier.missing));
   program_ = program->string();
 }
 
@@ -143,9 +158,11 @@ std::optional<Measured> BackendRun::run(const ExecutionPlan& plan, const std::st
   const std::size_t ranks = plan.schedule.world_size();
   const std::size_t most = RanksACore * std::max(1U, std::thread::hardware_concurrency());
   if (ranks > most && !several_machines())
-    refuse(origin, fmt::format("{} ranks are too many for this machine ({}); give machines by --hostfile or --launcher, or "
-                               "fewer ranks",
-                               ranks, most));
+    refuse(origin,
+           fmt::format(
+               "{} ranks are too many for this machine ({}); give machines by --hostfile or --launcher, or "
+               "fewer ranks",
+               ranks, most));
   std::optional<Measured> measured;
   int interrupted = 0;
   {
@@ -153,6 +170,10 @@ std::optional<Measured> BackendRun::run(const ExecutionPlan& plan, const std::st
     write_plan(folder.path(), plan);
     const Ended ended = launch(ranks, folder.path().string());
     interrupted = ended.interrupted;
+    if (interrupted == 0 && ended.code != 0 && process_a_rank_ && !any_began(folder.path(), plan.schedule))
+      throw EnvironmentError(
+          fmt::format("no rank began, exit code {}; see whether this works: {}", ended.code,
+                      fmt::join(launch_of(launch_options(ranks), {"hostname"}).command, " ")));
     if (interrupted == 0 && ended.code != 0)
       tell_failure(ended.code, who_died(folder.path(), plan));
     else if (interrupted == 0)
@@ -167,9 +188,13 @@ Ended BackendRun::launch(std::size_t ranks, const std::string& folder) const {
   if (options_.virtual_ranks) command.emplace_back("--virtual-ranks");
   const WaitingLine waiting(fmt::format("executing on {} ranks", ranks));
   if (!process_a_rank_ && !several_machines()) return run_to_end({command, {}});
+  return run_to_end(launch_of(launch_options(ranks), command));
+}
+
+LaunchOptions BackendRun::launch_options(std::size_t ranks) const {
   LaunchOptions launch = options_.launch;
   launch.processes = ranks;
-  return run_to_end(launch_of(launch, command));
+  return launch;
 }
 
 }  // namespace syncline

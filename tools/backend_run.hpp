@@ -11,7 +11,7 @@
 namespace CLI {
 class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace syncline {
 
@@ -46,6 +46,7 @@ class BackendRun {
 
  private:
   [[nodiscard]] bool several_machines() const;
+  [[nodiscard]] LaunchOptions launch_options(std::size_t ranks) const;
   [[nodiscard]] Ended launch(std::size_t ranks, const std::string& folder) const;
 
   BackendOptions options_;

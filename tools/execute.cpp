@@ -27,16 +27,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Planned time passes as fast beside communication as alone.
-std::optional<Seconds> simulated_step(const Question& question, ComputeBy compute) {
+/// What it is simulated to come to; nothing where the cluster lacks what it needs. Planned time passes as fast beside
+/// communication as alone.
+std::optional<RunResult> simulate_beside(const Question& question, ComputeBy compute) {
   RunOptions options;
-  options.timeline = false;
   Cluster cluster = question.cluster;
   if (compute == ComputeBy::PlannedTime) cluster.device.compute_rate_while_communicating = 1;
   if (question.scenario && question.scenario->detail == "full") options.detail = Detail::Full;
   try {
-    return make_simgrid_backend()->run(question.schedule, cluster, options).step_time;
-  } catch (const std::invalid_argument&) {  // it needs what the cluster lacks
+    return make_simgrid_backend()->run(question.schedule, cluster, options);
+  } catch (const std::invalid_argument& error) {
+    spdlog::warn("not simulated: {}", error.what());
     return std::nullopt;
   }
 }
@@ -48,33 +49,48 @@ class Execute : public Subcommand {
     return "Carry a schedule out for real: by processes and MPI, or by GPUs";
   }
   std::string example() const override {
-    return "  syncline execute scenarios/labs/9-for-real/1-1f1b.yaml --trace measured.json\n"
-           "Exit code: 0 done, 1 a rank died or hung, 2 bad input, 3 the environment lacks something, 4 a bug "
+    return "  syncline execute scenarios/labs/9-for-real/1-1f1b.yaml --simulated simulated.json --trace "
+           "measured.json\n"
+           "  syncline compare simulated.json measured.json\n"
+           "Exit code: 0 done, 1 a rank died or hung, 2 bad input, 3 the environment lacks something, 4 a "
+           "bug "
            "in syncline.";
   }
 
   void add_options(CLI::App& app) override {
     app.add_option("file", file_, "Scenario or schedule file")->required()->type_name("SCENARIO|SCHEDULE");
     add_set_option(app, assignments_, "--set pipeline.microbatches=4");
-    app.add_option("--topology", where_.topology, "What a schedule is simulated on: name or file")->type_name("NAME|FILE");
-    app.add_option("--device", where_.device, "Accelerators whose times a schedule's ops take: name or file (default: ideal)")
+    app.add_option("--topology", where_.topology, "What a schedule is simulated on: name or file")
+        ->type_name("NAME|FILE");
+    app.add_option("--device", where_.device,
+                   "Accelerators whose times a schedule's ops take: name or file (default: ideal)")
         ->type_name("NAME|FILE");
     add_backend_options(app, backend_);
     app.add_option("--compute", compute_,
-                   "How ops of compute take their time: they wait for the planned time, or compute kernels of their shape")
+                   "How ops of compute take their time: they wait for the planned time, or compute kernels "
+                   "of their shape")
         ->capture_default_str()
         ->check(CLI::IsMember({"time", "kernels"}));
     app.add_option("--scale", scale_, "Work of every op, times this: rows, FLOP, bytes, times")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    app.add_option("--repeats", plan_.repeats, "Steps that are measured")->capture_default_str()->check(CLI::Range(1, 10000));
-    app.add_option("--warmup", plan_.warmup, "Steps before them")->capture_default_str()->check(CLI::Range(0, 10000));
+    app.add_option("--repeats", plan_.repeats, "Steps that are measured")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 10000));
+    app.add_option("--warmup", plan_.warmup, "Steps before them")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 10000));
     app.add_option("--timeout", timeout_, "A rank of which no op ends for so long is taken for hung")
         ->capture_default_str()
         ->type_name("TIME");
-    app.add_option("--trace", trace_, "Write the measured timeline for ui.perfetto.dev; gzip when it ends in .gz")
+    app.add_option("--trace", trace_,
+                   "Write the measured timeline for ui.perfetto.dev; gzip when it ends in .gz")
         ->type_name("FILE");
-    app.add_option("--schedule", schedule_, "Write the schedule as it is executed, for syncline run")->type_name("FILE");
+    app.add_option("--simulated", simulated_,
+                   "Write the simulated timeline of what is executed, for syncline compare")
+        ->type_name("FILE");
+    app.add_option("--schedule", schedule_, "Write the schedule as it is executed, for syncline run")
+        ->type_name("FILE");
     app.add_flag("--json", json_, "Print one JSON object instead of the tables");
   }
 
@@ -103,7 +119,8 @@ class Execute : public Subcommand {
   ExecutionPlan plan_for(const Question& question) const {
     ExecutionPlan plan = plan_;
     plan.schedule = question.schedule;
-    for (const Work& work : plan.schedule.works) plan.work_times.push_back(work_time(work, question.cluster.device));
+    for (const Work& work : plan.schedule.works)
+      plan.work_times.push_back(work_time(work, question.cluster.device));
     return plan;
   }
 
@@ -116,20 +133,17 @@ class Execute : public Subcommand {
     report.compute = plan_.compute;
     report.record = std::move(measured.record);
     report.timeline = std::move(measured.timeline);
-    report.simulated_step = simulated_step(question, plan_.compute);
+    const std::optional<RunResult> simulated = simulate_beside(question, plan_.compute);
+    if (simulated) report.simulated_step = simulated->step_time;
     fmt::print("{}\n", json_ ? execution_json(report) : execution_table(report));
-    if (trace_.empty()) return;
-    write_trace(trace_, report.timeline);
-    spdlog::info("trace written to {}; compare it: {}", trace_, comparing_commands());
-  }
-
-  /// What to type next.
-  std::string comparing_commands() const {
-    std::string run = "syncline run " + file_;
-    for (const std::string& assignment : assignments_) run += " --set " + assignment;
-    if (!where_.topology.empty()) run += " --topology " + where_.topology;
-    if (!where_.device.empty()) run += " --device " + where_.device;
-    return fmt::format("{} --trace simulated.json && syncline compare simulated.json {}", run, trace_);
+    if (!trace_.empty()) write_trace(trace_, report.timeline);
+    if (simulated && !simulated_.empty()) write_trace(simulated_, simulated->timeline);
+    if (!trace_.empty() && !simulated_.empty())
+      spdlog::info("compare op by op: syncline compare {} {}", simulated_, trace_);
+    else
+      spdlog::info(
+          "to compare op by op, add --simulated simulated.json --trace measured.json, then: syncline compare "
+          "simulated.json measured.json");
   }
 
   RunContext context_of(const Question& question) const {
@@ -142,13 +156,14 @@ class Execute : public Subcommand {
       context.hash = question.scenario->hash;
       context.seed = question.scenario->seed;
     } else {
-      context.scenario = question.schedule.name.empty() ? fs::path(file_).stem().string() : question.schedule.name;
+      context.scenario =
+          question.schedule.name.empty() ? fs::path(file_).stem().string() : question.schedule.name;
       context.title = context.scenario;
     }
     return context;
   }
 
-  std::string file_, compute_ = "time", timeout_ = "60s", trace_, schedule_;
+  std::string file_, compute_ = "time", timeout_ = "60s", trace_, simulated_, schedule_;
   std::vector<std::string> assignments_;
   ScheduleCluster where_;
   BackendOptions backend_;

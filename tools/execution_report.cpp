@@ -33,13 +33,15 @@ std::vector<std::vector<std::string>> head_rows(const ExecutionReport& report) {
   const double spread = (report.slowest() - report.fastest()) / report.step_time();
   std::vector<std::vector<std::string>> rows{
       {"executed by", fmt::format("{}, {} ranks", report.backend, report.ranks)},
-      {"compute", fmt::format("by {}{}", report.compute == ComputeBy::PlannedTime ? "planned time" : "kernels",
-                              report.scale == 1 ? "" : fmt::format(", scaled by {}", report.scale))},
+      {"compute",
+       fmt::format("by {}{}", report.compute == ComputeBy::PlannedTime ? "planned time" : "kernels",
+                   report.scale == 1 ? "" : fmt::format(", scaled by {}", report.scale))},
       {"step time", fmt::format("{}, median of {}: {} to {}, spread {}", to_text(report.step_time()),
-                                record.step_times.size(), to_text(report.fastest()), to_text(report.slowest()),
-                                percent(spread))}};
+                                record.step_times.size(), to_text(report.fastest()),
+                                to_text(report.slowest()), percent(spread))}};
   if (report.simulated_step)
-    rows.push_back({"simulated", fmt::format("{}, {}", to_text(*report.simulated_step), signed_percent(*report.step_error()))});
+    rows.push_back({"simulated", fmt::format("{}, {}", to_text(*report.simulated_step),
+                                             signed_percent(*report.step_error()))});
   rows.push_back({"clocks", fmt::format("agree to {}", to_text(record.clock_error))});
   return rows;
 }
@@ -52,11 +54,13 @@ std::string stream_rows(const ExecutionReport& report) {
 }
 
 std::string traffic_rows(const Metrics& metrics) {
-  std::vector<std::vector<std::string>> rows{{"communication", "group", "bytes", "ops", "took", "of it waiting", "exposed"}};
+  std::vector<std::vector<std::string>> rows{
+      {"communication", "group", "bytes", "ops", "took", "of it waiting", "exposed"}};
   for (const Traffic& traffic : metrics.traffic) {
     const Seconds took = traffic.mean_transfer + traffic.mean_waiting;
-    rows.push_back({traffic.op, traffic.group, to_text(traffic.bytes), std::to_string(traffic.kernels), to_text(took),
-                    percent(took > Seconds(0) ? traffic.mean_waiting / took : 0), percent(traffic.exposed_share)});
+    rows.push_back({traffic.op, traffic.group, to_text(traffic.bytes), std::to_string(traffic.kernels),
+                    to_text(took), percent(took > Seconds(0) ? traffic.mean_waiting / took : 0),
+                    percent(traffic.exposed_share)});
   }
   return rows.size() == 1 ? "" : "\n" + aligned(rows, "llrrrrr");
 }
@@ -93,8 +97,8 @@ std::vector<StreamBusy> busy_streams(const Timeline& timeline) {
 }
 
 std::string execution_table(const ExecutionReport& report) {
-  return fmt::format("{}\n{}\n{}{}", report.context.title, aligned(head_rows(report), "ll"), stream_rows(report),
-                     traffic_rows(metrics_of(report)));
+  return fmt::format("{}\n{}\n{}{}", report.context.title, aligned(head_rows(report), "ll"),
+                     stream_rows(report), traffic_rows(metrics_of(report)));
 }
 
 std::string execution_json(const ExecutionReport& report) {

@@ -28,7 +28,9 @@ struct ExecutionReport {
   Timeline timeline;                      // of the step that is shown
   std::optional<Seconds> simulated_step;  // of the same schedule; nothing where it cannot be simulated
 
-  [[nodiscard]] Seconds step_time() const { return record.step_times[static_cast<std::size_t>(record.shown)]; }
+  [[nodiscard]] Seconds step_time() const {
+    return record.step_times[static_cast<std::size_t>(record.shown)];
+  }
   [[nodiscard]] Seconds fastest() const;
   [[nodiscard]] Seconds slowest() const;
   /// (simulated − measured) / measured

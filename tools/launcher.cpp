@@ -143,7 +143,8 @@ class Group {
     std::vector<std::string> command = launch.command, environment = environment_with(launch.environment);
     const std::vector<char*> arguments = pointers_to(command), variables = pointers_to(environment);
     std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw EnvironmentError(fmt::format("pipe: {}", std::strerror(errno)));
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw EnvironmentError(fmt::format("pipe: {}", std::strerror(errno)));
     process_ = fork();
     if (process_ == 0) become(arguments.data(), variables.data(), ends[1], signals.before());
     close(ends[1]);
@@ -199,7 +200,8 @@ Launch launch_of(const LaunchOptions& options, const std::vector<std::string>& c
       launch.command.push_back(with_ranks(word, options.processes));
   } else {
     if (!in_path("mpirun"))
-      throw EnvironmentError("there is no mpirun here; install Open MPI (Debian: openmpi-bin), or name another with --launcher");
+      throw EnvironmentError(
+          "there is no mpirun here; install Open MPI (Debian: openmpi-bin), or name another with --launcher");
     launch.command = {"mpirun", "-q", "-n", std::to_string(options.processes)};
     if (!options.hostfile.empty())
       launch.command.insert(launch.command.end(), {"--hostfile", options.hostfile});

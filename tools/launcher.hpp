@@ -30,8 +30,9 @@ struct Launch {
 
 /// How the launched ended.
 struct Ended {
-  int code = 0;         // exit code; 128 + the number of the signal that ended it
-  int interrupted = 0;  // the signal by which this process was asked to end, and had all end: SIGINT, SIGTERM, SIGHUP; 0: none
+  int code = 0;  // exit code; 128 + the number of the signal that ended it
+  int interrupted =
+      0;  // the signal by which this process was asked to end, and had all end: SIGINT, SIGTERM, SIGHUP; 0: none
 };
 
 /// Runs it to its end in a process group of its own; what it prints goes to stderr. A SIGINT, SIGTERM or SIGHUP to this

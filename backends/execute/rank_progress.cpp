@@ -29,8 +29,8 @@ std::string place(const ExecutionPlan& plan, RankId rank, const RankTrace& trace
   std::string text;
   for (std::size_t stream = 0; stream < trace.at.size(); ++stream)
     if (trace.at[stream] && *trace.at[stream] < program.steps.size())
-      text += fmt::format("{}{} ({})", text.empty() ? " at: " : "; ", describe(plan, program, *trace.at[stream]),
-                          plan.schedule.streams[stream]);
+      text += fmt::format("{}{} ({})", text.empty() ? " at: " : "; ",
+                          describe(plan, program, *trace.at[stream]), plan.schedule.streams[stream]);
   return text.empty() ? " between two steps" : text;
 }
 
@@ -85,7 +85,8 @@ std::string who_died(const fs::path& folder, const ExecutionPlan& plan) {
   std::string text;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].stage == RankStage::Running)
-      text += fmt::format("{}rank {} died{}", text.empty() ? "" : "\n", rank, place(plan, RankId(rank), ranks[rank]));
+      text += fmt::format("{}rank {} died{}", text.empty() ? "" : "\n", rank,
+                          place(plan, RankId(rank), ranks[rank]));
   return text;
 }
 

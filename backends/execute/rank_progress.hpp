@@ -47,7 +47,8 @@ struct RankTrace {
   RankStage stage = RankStage::Absent;
   std::vector<std::optional<std::uint32_t>> at;  // by stream: op
 };
-[[nodiscard]] std::vector<RankTrace> read_progress(const std::filesystem::path& folder, const Schedule& schedule);
+[[nodiscard]] std::vector<RankTrace> read_progress(const std::filesystem::path& folder,
+                                                   const Schedule& schedule);
 
 /// A line for each rank that died without a word: "rank 2 died at: F mb 3, ... (compute); ...". Empty where none did.
 [[nodiscard]] std::string who_died(const std::filesystem::path& folder, const ExecutionPlan& plan);

@@ -87,7 +87,11 @@ CollectiveCall::Layout::Layout(const std::vector<Bytes>& parts) {
 }
 
 CollectiveCall::CollectiveCall(const CollectiveTask& task, MPI_Comm channel)
-    : kind_(task.kind), channel_(channel), position_(static_cast<int>(task.position)), to_(task.to), from_(task.from) {
+    : kind_(task.kind),
+      channel_(channel),
+      position_(static_cast<int>(task.position)),
+      to_(task.to),
+      from_(task.from) {
   if (channel != MPI_COMM_NULL) check(MPI_Comm_size(channel, &members_), "MPI_Comm_size");
   whole_ = elements(task.bytes);
   part_ = elements(task.bytes / members_);
@@ -106,7 +110,8 @@ std::vector<MPI_Request> CollectiveCall::begin(const Buffers& buffers) const {
       call("MPI_Iallgather", MPI_Iallgather, from, part_, MPI_FLOAT, to, part_, MPI_FLOAT, channel_);
       break;
     case CollectiveKind::ReduceScatter:
-      call("MPI_Ireduce_scatter_block", MPI_Ireduce_scatter_block, from, to, part_, MPI_FLOAT, MPI_SUM, channel_);
+      call("MPI_Ireduce_scatter_block", MPI_Ireduce_scatter_block, from, to, part_, MPI_FLOAT, MPI_SUM,
+           channel_);
       break;
     case CollectiveKind::Broadcast:
       call("MPI_Ibcast", MPI_Ibcast, position_ == 0 ? buffers.from : to, whole_, MPI_FLOAT, 0, channel_);
@@ -125,7 +130,8 @@ std::vector<MPI_Request> CollectiveCall::begin(const Buffers& buffers) const {
            from_.counts.data(), from_.places.data(), MPI_FLOAT, channel_);
       break;
     case CollectiveKind::Shift:
-      call("MPI_Irecv", MPI_Irecv, to, whole_, MPI_FLOAT, (position_ + members_ - 1) % members_, ShiftTag, channel_);
+      call("MPI_Irecv", MPI_Irecv, to, whole_, MPI_FLOAT, (position_ + members_ - 1) % members_, ShiftTag,
+           channel_);
       call("MPI_Issend", MPI_Issend, from, whole_, MPI_FLOAT, (position_ + 1) % members_, ShiftTag, channel_);
       break;
   }

@@ -15,8 +15,9 @@
 namespace syncline::mpi {
 namespace {
 
-constexpr std::size_t LargestPass = std::size_t{16} << 20;  // elements: more than caches hold; longer passes go round
-constexpr std::int64_t StripRows = 256;                     // of attention: scores of so many queries at a time
+constexpr std::size_t LargestPass = std::size_t{16}
+                                    << 20;  // elements: more than caches hold; longer passes go round
+constexpr std::int64_t StripRows = 256;     // of attention: scores of so many queries at a time
 
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0;
@@ -49,7 +50,8 @@ void multiply(const Shape& shape, float* at) {
 }
 #else
 void multiply(const Shape&, float*) {
-  throw EnvironmentError("products need OpenBLAS, which this program is built without (Debian: libopenblas-dev)");
+  throw EnvironmentError(
+      "products need OpenBLAS, which this program is built without (Debian: libopenblas-dev)");
 }
 #endif
 

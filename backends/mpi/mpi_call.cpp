@@ -44,7 +44,8 @@ void wait_all(std::span<MPI_Request> requests, const std::stop_token& stop, cons
   const Seconds begin = now();
   while (true) {
     int done = 0;
-    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+          "MPI_Testall");
     if (done != 0) return;
     if (stop.stop_requested()) throw std::runtime_error("asked to stop");
     nap(std::clamp((now() - begin) * patience.share, patience.least, patience.most));

@@ -27,7 +27,8 @@ struct Patience {
 
 /// Until all requests have ended. Never blocks in MPI, which would spin.
 /// @throws EnvironmentError when a call fails; std::runtime_error when asked to stop, with the requests still open
-void wait_all(std::span<MPI_Request> requests, const std::stop_token& stop = {}, const Patience& patience = {});
+void wait_all(std::span<MPI_Request> requests, const std::stop_token& stop = {},
+              const Patience& patience = {});
 
 /// Sleeps until then, to within some microseconds: the last of them are spent looking at the clock.
 void sleep_until(Seconds then, const std::stop_token& stop);

@@ -41,7 +41,9 @@ struct StreamNeed {
 class Needs {
  public:
   Needs(const ExecutionPlan& plan, const RankProgram& program)
-      : computes_(plan.compute == ComputeBy::Kernels), program_(program), streams_(plan.schedule.streams.size()) {
+      : computes_(plan.compute == ComputeBy::Kernels),
+        program_(program),
+        streams_(plan.schedule.streams.size()) {
     for (const Step& step : program.steps) {
       StreamNeed& need = streams_[step.stream.value()];
       std::visit([&](const auto& task) { add(need, task); }, step.task);
@@ -82,7 +84,9 @@ std::map<std::uint32_t, int> tags_of(const RankProgram& program) {
     for (std::uint32_t op = 0; op < program.steps.size(); ++op)
       if (const auto* task = std::get_if<TransferTask>(&program.steps[op].task)) use(op, *task);
   };
-  transfers([&](std::uint32_t, const TransferTask& task) { ++counts[{task.peer, task.sends}][task.message]; });
+  transfers([&](std::uint32_t, const TransferTask& task) {
+    ++counts[{task.peer, task.sends}][task.message];
+  });
   for (auto& [peer, messages] : counts) {
     int first = 0;
     for (auto& [message, count] : messages) first += std::exchange(count, first);
@@ -101,7 +105,7 @@ Bytes free_memory() {
     double kib = 0;
     if (std::sscanf(line.c_str(), "MemAvailable: %lf kB", &kib) == 1) return Bytes(kib * 1024);
   }
-  struct sysinfo info{};
+  struct sysinfo info {};
   sysinfo(&info);
   return Bytes(static_cast<double>(info.freeram) * info.mem_unit);
 }
@@ -135,11 +139,12 @@ class MpiRuntime : public Runtime {
 
  private:
   void put(StreamId stream, std::uint32_t op, StreamThreads::Work work) {
-    threads_->launch(stream, op, [this, stream, op, carry_out = std::move(work)](const std::stop_token& stop) {
-      progress_.begins(stream, op);
-      carry_out(stop);
-      progress_.ends(stream);
-    });
+    threads_->launch(stream, op,
+                     [this, stream, op, carry_out = std::move(work)](const std::stop_token& stop) {
+                       progress_.begins(stream, op);
+                       carry_out(stop);
+                       progress_.ends(stream);
+                     });
   }
   void refuse_too_much(Bytes need) const;
   void join_channels(const RankProgram& program);
@@ -158,11 +163,11 @@ class MpiRuntime : public Runtime {
   const ExecutionPlan& plan_;
   const World& world_;
   RankProgress& progress_;
-  std::vector<MPI_Comm> channels_;                       // as the program's; MPI_COMM_NULL where the rank is alone
-  MPI_Comm wires_ = MPI_COMM_NULL;                       // of all sends and receives
+  std::vector<MPI_Comm> channels_;  // as the program's; MPI_COMM_NULL where the rank is alone
+  MPI_Comm wires_ = MPI_COMM_NULL;  // of all sends and receives
   std::map<std::uint32_t, mpi::CollectiveCall> calls_;  // by op
-  std::map<std::uint32_t, int> tags_;                    // by op
-  std::vector<Data> data_;                               // by stream
+  std::map<std::uint32_t, int> tags_;                   // by op
+  std::vector<Data> data_;                              // by stream
   std::unique_ptr<mpi::EagerSends> eager_;
   std::unique_ptr<StreamThreads> threads_;  // last: its threads end before what they use
 };
@@ -193,9 +198,10 @@ void MpiRuntime::refuse_too_much(Bytes need) const {
   check(MPI_Comm_size(machine_ranks, &ranks), "MPI_Comm_size");
   MPI_Comm_free(&machine_ranks);
   if (all > free)
-    throw EnvironmentError(fmt::format("the buffers of {} ranks on {} take {}, and {} of memory are free; use more machines "
-                                       "(--hostfile) or less work (--scale)",
-                                       ranks, machine(), to_text(Bytes(all)), to_text(Bytes(free))));
+    throw EnvironmentError(
+        fmt::format("the buffers of {} ranks on {} take {}, and {} of memory are free; use more machines "
+                    "(--hostfile) or less work (--scale)",
+                    ranks, machine(), to_text(Bytes(all)), to_text(Bytes(free))));
 }
 
 /// In the order of the channels' numbers, which is the same for all ranks: who waits here waits for one that comes.
@@ -214,8 +220,9 @@ void MpiRuntime::join_channels(const RankProgram& program) {
     for (const RankId member : channel.members) members.push_back(static_cast<int>(member.value()));
     MPI_Group group = MPI_GROUP_NULL;
     check(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group), "MPI_Group_incl");
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(channel.number % 32768), &channels_[i]),
-          "MPI_Comm_create_group");
+    check(
+        MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(channel.number % 32768), &channels_[i]),
+        "MPI_Comm_create_group");
     MPI_Group_free(&group);
   }
   MPI_Group_free(&all);
@@ -231,7 +238,8 @@ void MpiRuntime::make_calls(const RankProgram& program) {
   check(MPI_Comm_get_attr(wires_, MPI_TAG_UB, static_cast<void*>(&largest), &known), "MPI_Comm_get_attr");
   for (const auto& [op, tag] : tags_)
     if (known != 0 && tag > *largest)
-      throw EnvironmentError(fmt::format("two ranks exchange more messages in a step than MPI has tags ({})", *largest));
+      throw EnvironmentError(
+          fmt::format("two ranks exchange more messages in a step than MPI has tags ({})", *largest));
 }
 
 void MpiRuntime::make_buffers(const std::vector<StreamNeed>& needs) {
@@ -299,7 +307,8 @@ std::vector<std::pair<std::string, std::string>> MpiRuntime::about() const {
 
 }  // namespace
 
-std::unique_ptr<Runtime> make_mpi_runtime(const ExecutionPlan& plan, const World& world, RankProgress& progress) {
+std::unique_ptr<Runtime> make_mpi_runtime(const ExecutionPlan& plan, const World& world,
+                                          RankProgress& progress) {
   return std::make_unique<MpiRuntime>(plan, world, progress);
 }
 

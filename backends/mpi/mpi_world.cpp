@@ -72,7 +72,8 @@ class MpiWorld : public World {
  private:
   void send_piece(int to, std::span<const std::byte> piece) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, to, MessageTag, own_, &request), "MPI_Isend");
+    check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, to, MessageTag, own_, &request),
+          "MPI_Isend");
     wait(request);
   }
   void receive_piece(int from, std::span<std::byte> piece) {

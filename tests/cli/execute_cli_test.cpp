@@ -34,13 +34,14 @@ std::string why_not() {
   return access(rank.c_str(), X_OK) == 0 ? "" : "the program is built without MPI";
 }
 
-#define SKIP_WITHOUT_MPI()             \
+#define SKIP_WITHOUT_MPI()                                     \
   if (const std::string reason = why_not(); !reason.empty()) { \
-    MESSAGE("skipped: " << reason);    \
-    return;                            \
+    MESSAGE("skipped: " << reason);                            \
+    return;                                                    \
   }
 
-const std::string Head = "syncline-schedule 1\nname \"test\"\nmesh dense axes=dp:4\nfamily dp mesh=dense axes=dp\n";
+const std::string Head =
+    "syncline-schedule 1\nname \"test\"\nmesh dense axes=dp:4\nfamily dp mesh=dense axes=dp\n";
 const std::string On = " --topology node.yaml";  // written by NodeFolder
 
 /// A folder with a machine to run on.
@@ -63,15 +64,17 @@ std::string all_kinds() {
     text += "role " + n + " \"rank " + n + "\" ranks=" + n + "\n";
     text += "  op 0 compute work=0 stream=compute name=a\n";
     int op = 1;
-    for (const char* kind : {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "all-to-all", "shift", "reduce",
-                             "scatter", "gather"}) {
-      text += "  op " + std::to_string(op) + " collective " + kind + " family=dp bytes=100000 stream=net name=" + kind +
-              (op == 1 ? " after=0\n" : "\n");
+    for (const char* kind : {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "all-to-all", "shift",
+                             "reduce", "scatter", "gather"}) {
+      text += "  op " + std::to_string(op) + " collective " + kind +
+              " family=dp bytes=100000 stream=net name=" + kind + (op == 1 ? " after=0\n" : "\n");
       ++op;
     }
     text += "  op 10 collective all-to-all family=dp bytes=100000 stream=net exchange=uneven name=uneven\n";
-    text += "  op 11 send to=" + std::to_string((rank + 1) % 4) + " bytes=300000 stream=wire eager name=pass\n";
-    text += "  op 12 receive from=" + std::to_string((rank + 3) % 4) + " bytes=300000 stream=wire eager name=get\n";
+    text +=
+        "  op 11 send to=" + std::to_string((rank + 1) % 4) + " bytes=300000 stream=wire eager name=pass\n";
+    text += "  op 12 receive from=" + std::to_string((rank + 3) % 4) +
+            " bytes=300000 stream=wire eager name=get\n";
     text += "  op 13 host-wait op=12\n";
     text += "  op 14 compute work=0 stream=compute after=10,12 name=b\n";
   }
@@ -83,7 +86,8 @@ std::string too_large() {
   std::string streams, ops;
   for (int i = 0; i < 200; ++i) {
     streams += "stream s" + std::to_string(i) + "\n";
-    ops += "  op " + std::to_string(i) + " collective all-reduce family=dp bytes=8e+09 stream=s" + std::to_string(i) + "\n";
+    ops += "  op " + std::to_string(i) + " collective all-reduce family=dp bytes=8e+09 stream=s" +
+           std::to_string(i) + "\n";
   }
   return Head + streams + "role 0 \"all\" ranks=0-3\n" + ops + "end\n";
 }
@@ -116,7 +120,8 @@ void check_order(const Schedule& schedule, const Timeline& timeline) {
       CHECK(free[program[op].stream] <= span.start);
       free[program[op].stream] = span.end;
       for (const OpIndex earlier : program[op].after)
-        if (!program[earlier.value()].on_host()) CHECK(timeline.spans[begin + earlier.value()].end <= span.start);
+        if (!program[earlier.value()].on_host())
+          CHECK(timeline.spans[begin + earlier.value()].end <= span.start);
     }
   }
   CHECK(at == timeline.spans.size());
@@ -130,7 +135,8 @@ void check_causes(const Schedule& schedule, const Timeline& timeline, Seconds cl
     Seconds last_start{0}, first_end{1e9};
   };
   std::map<std::tuple<FamilyId, GroupId, StreamId, std::size_t>, Meeting> collectives;
-  std::map<std::tuple<RankId, RankId, int, std::size_t>, std::pair<Seconds, Seconds>> messages;  // start of send, end of receive
+  std::map<std::tuple<RankId, RankId, int, std::size_t>, std::pair<Seconds, Seconds>>
+      messages;  // start of send, end of receive
   std::size_t at = 0;
   for (std::size_t r = 0; r < schedule.world_size(); ++r) {
     const RankId rank(r);
@@ -140,7 +146,8 @@ void check_causes(const Schedule& schedule, const Timeline& timeline, Seconds cl
       const Span& span = timeline.spans[at++];
       if (const auto* collective = std::get_if<Collective>(&op.body)) {
         const GroupId group = schedule.families[collective->family.value()].group_of(rank);
-        Meeting& meeting = collectives[{collective->family, group, op.stream, met[{collective->family, op.stream}]++}];
+        Meeting& meeting =
+            collectives[{collective->family, group, op.stream, met[{collective->family, op.stream}]++}];
         ++meeting.ends;
         meeting.last_start = std::max(meeting.last_start, span.start);
         meeting.first_end = std::min(meeting.first_end, span.end);
@@ -160,8 +167,8 @@ void check_causes(const Schedule& schedule, const Timeline& timeline, Seconds cl
 
 /// Executes it, and holds what was measured against the schedule.
 json execute_and_check(const Folder& folder, const std::string& file, const std::string& options) {
-  const Outcome outcome =
-      run(folder, "execute '" + file + "' " + options + " --json --trace measured.json --schedule executed.txt");
+  const Outcome outcome = run(
+      folder, "execute '" + file + "' " + options + " --json --trace measured.json --schedule executed.txt");
   REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
   const Schedule schedule = read_schedule(read(folder / "executed.txt"), "executed.txt");
   const Timeline timeline = read_trace(folder / "measured.json");
@@ -198,7 +205,8 @@ std::vector<pid_t> ranks_on(const std::string& folder) {
     std::ifstream file(entry.path() / "cmdline", std::ios::binary);
     const std::string line((std::istreambuf_iterator<char>(file)), {});
     const std::size_t end = line.find('\0');
-    if (end != std::string::npos && line.substr(0, end).ends_with("syncline-rank-mpi") && contains(line, folder))
+    if (end != std::string::npos && line.substr(0, end).ends_with("syncline-rank-mpi") &&
+        contains(line, folder))
       ranks.push_back(std::stoi(name));
   }
   return ranks;
@@ -213,7 +221,8 @@ bool within(std::chrono::seconds limit, const auto& holds) {
 /// Starts four ranks with an op of a minute, and waits until all are at it.
 pid_t start_long_run(const Folder& folder) {
   folder.write("long.txt", waiting("60"));
-  const pid_t process = start(folder, {"execute", "long.txt", "--topology", "node.yaml", "--work-folder", "work"});
+  const pid_t process =
+      start(folder, {"execute", "long.txt", "--topology", "node.yaml", "--work-folder", "work"});
   const auto all_at_it = [&] {
     for (int rank = 0; rank < 4; ++rank) {
       const std::string words = read(folder / ("work/progress-" + std::to_string(rank)));
@@ -231,7 +240,8 @@ struct End {
 };
 End end_of(pid_t process) {
   End end;
-  end.in_time = within(std::chrono::seconds(10), [&] { return waitpid(process, &end.status, WNOHANG) == process; });
+  end.in_time =
+      within(std::chrono::seconds(10), [&] { return waitpid(process, &end.status, WNOHANG) == process; });
   if (!end.in_time) kill(process, SIGKILL);
   return end;
 }
@@ -247,7 +257,8 @@ TEST_SUITE("cli: execute") {
     CHECK(result.at("step_times_s").size() == 3);
     // Rank 2 takes four times 3 ms for each of two ops, and all wait for its first: 12 + 12 ms.
     CHECK(result.at("step_time_s").get<double>() >= 0.024);
-    CHECK(result.at("communication").size() == 17);  // nine kinds, of which two ops are alike; four sends, four receives
+    CHECK(result.at("communication").size() ==
+          17);  // nine kinds, of which two ops are alike; four sends, four receives
   }
 
   TEST_CASE("the scenarios of the lab keep to their schedules") {
@@ -265,9 +276,11 @@ TEST_SUITE("cli: execute") {
     SKIP_WITHOUT_MPI();
     const NodeFolder folder;
     const std::string file = folder.write("long.txt", waiting("0.4"));
-    const json result = execute_and_check(folder, file, "--repeats 1 --warmup 0 --scale 0.05" + On);
+    const json result =
+        execute_and_check(folder, file, "--repeats 1 --warmup 0 --scale 0.05 --simulated sim.json" + On);
     CHECK(result.at("simulated_step_time_s").get<double>() == doctest::Approx(0.02));  // 0.4 s · 0.05
     CHECK(result.at("step_time_s").get<double>() >= 0.02);
+    CHECK(read_trace(folder / "sim.json").spans.front().end.si() == doctest::Approx(0.02));
     const Outcome simulated = run(folder, "run executed.txt --json" + On);
     CHECK(json::parse(simulated.out).at("step_time_s").get<double>() == doctest::Approx(0.02));
   }
@@ -275,17 +288,20 @@ TEST_SUITE("cli: execute") {
   TEST_CASE("kernels are computed, or what they need is named") {
     SKIP_WITHOUT_MPI();
     const NodeFolder folder;
-    folder.write("core.yaml",
-                 "version: 1\nmemory: 4GB\nhbm: {bandwidth: 8GBps, efficiency: 1}\npeak: {fp32: 50GFLOPps}\n"
-                 "gemm: {units: 1, plateau: 1, k-half: 0}\nattention: {forward: 1, backward: 1}\nkernel-gap: 0us\n"
-                 "launch: 0us\ncompute-rate-while-communicating: 1\nreserve: 0B\n");
-    folder.write("products.txt", Head +
-                                     "stream compute\nwork 0 \"product\"\n"
-                                     "  kernel gemm fp32 m=64 n=64 k=64 flop=524288 hbm-bytes=49152\n"
-                                     "  kernel attention fp32 batch=2 m=64 n=64 k=16 flop=524288 hbm-bytes=49152\n"
-                                     "  kernel elementwise fp32 hbm-bytes=1e+06\n"
-                                     "role 0 \"all\" ranks=0-3\n  op 0 compute work=0 stream=compute\nend\n");
-    const Outcome outcome = run(folder, "execute products.txt --compute kernels --repeats 1 --device core.yaml --json" + On);
+    folder.write(
+        "core.yaml",
+        "version: 1\nmemory: 4GB\nhbm: {bandwidth: 8GBps, efficiency: 1}\npeak: {fp32: 50GFLOPps}\n"
+        "gemm: {units: 1, plateau: 1, k-half: 0}\nattention: {forward: 1, backward: 1}\nkernel-gap: 0us\n"
+        "launch: 0us\ncompute-rate-while-communicating: 1\nreserve: 0B\n");
+    folder.write("products.txt",
+                 Head +
+                     "stream compute\nwork 0 \"product\"\n"
+                     "  kernel gemm fp32 m=64 n=64 k=64 flop=524288 hbm-bytes=49152\n"
+                     "  kernel attention fp32 batch=2 m=64 n=64 k=16 flop=524288 hbm-bytes=49152\n"
+                     "  kernel elementwise fp32 hbm-bytes=1e+06\n"
+                     "role 0 \"all\" ranks=0-3\n  op 0 compute work=0 stream=compute\nend\n");
+    const Outcome outcome =
+        run(folder, "execute products.txt --compute kernels --repeats 1 --device core.yaml --json" + On);
     if (contains(outcome.err, "libopenblas-dev")) {
       CHECK(outcome.code == 3);
       MESSAGE("skipped: the program is built without OpenBLAS");
@@ -298,18 +314,21 @@ TEST_SUITE("cli: execute") {
   TEST_CASE("wrong options and what cannot be executed are refused") {
     const NodeFolder folder;
     folder.write("s.txt", waiting("0.001"));
-    folder.write("w.yaml", "version: 1\npipeline: {schedule: gpipe, stages: 1000, microbatches: 2, forward: 1ms, "
-                           "backward-input: 1ms, backward-weight: 1ms}\n");
-    check_refused(folder, {
-                              {"no file", "execute", 2, "file is required"},
-                              {"no topology", "execute s.txt", 2, "add --topology"},
-                              {"unknown backend", "execute s.txt --backend gpu", 2, "--backend"},
-                              {"bare time", "execute s.txt --timeout 5" + On, 2, "--timeout: error:"},
-                              {"virtual ranks", "execute s.txt --virtual-ranks" + On, 2, "--virtual-ranks: error: is of GPUs"},
-                              {"no common folder", "execute s.txt --hostfile h" + On, 2, "--work-folder: error: is needed"},
-                              {"scale", "execute s.txt --scale 0" + On, 2, "--scale"},
-                              {"too many ranks", "execute w.yaml", 2, "too many for this machine"},
-                          });
+    folder.write("w.yaml",
+                 "version: 1\npipeline: {schedule: gpipe, stages: 1000, microbatches: 2, forward: 1ms, "
+                 "backward-input: 1ms, backward-weight: 1ms}\n");
+    check_refused(
+        folder,
+        {
+            {"no file", "execute", 2, "file is required"},
+            {"no topology", "execute s.txt", 2, "add --topology"},
+            {"unknown backend", "execute s.txt --backend gpu", 2, "--backend"},
+            {"bare time", "execute s.txt --timeout 5" + On, 2, "--timeout: error:"},
+            {"virtual ranks", "execute s.txt --virtual-ranks" + On, 2, "--virtual-ranks: error: is of GPUs"},
+            {"no common folder", "execute s.txt --hostfile h" + On, 2, "--work-folder: error: is needed"},
+            {"scale", "execute s.txt --scale 0" + On, 2, "--scale"},
+            {"too many ranks", "execute w.yaml", 2, "too many for this machine"},
+        });
   }
 
   TEST_CASE("buffers beyond the machine's memory are refused with both figures") {
@@ -320,6 +339,19 @@ TEST_SUITE("cli: execute") {
     CHECK(outcome.code == 3);
     CHECK_MESSAGE(contains(outcome.err, "take 12.8 TB"), outcome.err);  // 4 ranks · 200 streams · 2 · 8 GB
     CHECK(contains(outcome.err, "of memory are free"));
+  }
+
+  TEST_CASE("a launcher that starts nothing is told from a rank that dies") {
+    SKIP_WITHOUT_MPI();
+    const NodeFolder folder;
+    folder.write("s.txt", waiting("0.001"));
+    for (const std::string launcher : {"false", "no-such-launcher"}) {
+      const Outcome outcome =
+          run(folder, "execute s.txt --work-folder w --launcher '" + launcher + " {ranks}'" + On);
+      CHECK(outcome.code == 3);
+      CHECK_MESSAGE(contains(outcome.err, "no rank began, exit code"), outcome.err);
+      CHECK(contains(outcome.err, "see whether this works: " + launcher + " 4 hostname"));
+    }
   }
 
   TEST_CASE("a rank in which nothing moves ends all, with what it is at") {

@@ -78,10 +78,12 @@ const std::vector<Row> Rows{
      [](const Place& at) {
        return list(at.whole, [&](int i) { return number((at.me + at.members - 1) % at.members, i); });
      }},
-    {CollectiveKind::Reduce, [](const Place& at) { return at.me == 0 ? all_summed(at) : std::vector<float>{}; }},
+    {CollectiveKind::Reduce,
+     [](const Place& at) { return at.me == 0 ? all_summed(at) : std::vector<float>{}; }},
     {CollectiveKind::Scatter,
      [](const Place& at) { return list(at.part, [&](int i) { return number(0, at.me * at.part + i); }); }},
-    {CollectiveKind::Gather, [](const Place& at) { return at.me == 0 ? all_gathered(at) : std::vector<float>{}; }},
+    {CollectiveKind::Gather,
+     [](const Place& at) { return at.me == 0 ? all_gathered(at) : std::vector<float>{}; }},
 };
 
 CollectiveTask task_of(CollectiveKind kind, const Place& at) {
@@ -107,8 +109,8 @@ std::string wrong_in(const Row& row, const Place& at, MPI_Comm channel) {
     return fmt::format("{}: room for {} elements, {} arrive", name_of(row.kind), to.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (to[i] != expected[i])
-      return fmt::format("{}: rank {} of {}, element {} is {}, expected {}", name_of(row.kind), at.me, at.members, i, to[i],
-                         expected[i]);
+      return fmt::format("{}: rank {} of {}, element {} is {}, expected {}", name_of(row.kind), at.me,
+                         at.members, i, to[i], expected[i]);
   return "";
 }
 

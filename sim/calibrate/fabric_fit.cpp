@@ -117,7 +117,7 @@ CollectiveFigures begin_figures(const TopologySpec& base) {
   const ProtocolFigures low = seed(base, "LL", 0.3, 0.2), middle = seed(base, "LL128", 0.5, 0.6),
                         high = seed(base, "Simple", 1, 1);
   for (const auto list : AlgorithmLists)
-    if ((figures.*list).empty() && list != &CollectiveFigures::in_network)
+    if ((figures.*list).empty() && !is_extra(list))
       figures.*list =
           list == &CollectiveFigures::ring ? std::vector{low, middle, high} : std::vector{low, high};
   // A send is one hop: what the call takes cannot be told from it.

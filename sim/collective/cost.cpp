@@ -113,6 +113,23 @@ Seconds predicted_time(const ProtocolFigures& figures, Hops hops, const Load& lo
   return latency_of(figures, hops) + bytes_time(figures, hops, load, node_limit);
 }
 
+namespace {
+
+const std::vector<ProtocolFigures>& ring_protocols_of(const CollectiveFigures& figures, CollectiveKind kind) {
+  const auto own = [&](const std::vector<ProtocolFigures>& list) -> const auto& {
+    return list.empty() ? figures.ring : list;
+  };
+  switch (kind) {
+    case CollectiveKind::AllReduce: return own(figures.ring_all_reduce);
+    case CollectiveKind::ReduceScatter: return own(figures.ring_reduce_scatter);
+    case CollectiveKind::Broadcast: return own(figures.ring_broadcast);
+    case CollectiveKind::Reduce: return own(figures.ring_reduce);
+    default: return figures.ring;
+  }
+}
+
+}  // namespace
+
 const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figures, CollectiveKind kind,
                                                  Algorithm algorithm) {
   static const std::vector<ProtocolFigures> none;
@@ -120,7 +137,7 @@ const std::vector<ProtocolFigures>& protocols_of(const CollectiveFigures& figure
   if (kind == Shift) return figures.send;
   if ((kind == Broadcast || kind == Reduce) && algorithm != Algorithm::Ring) return none;
   switch (algorithm) {
-    case Algorithm::Ring: return figures.ring;
+    case Algorithm::Ring: return ring_protocols_of(figures, kind);
     case Algorithm::Tree: return figures.tree;
     case Algorithm::InNetwork: return figures.in_network;
     case Algorithm::Direct: return figures.direct;

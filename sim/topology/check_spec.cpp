@@ -160,6 +160,10 @@ void check_protocols(std::string_view algorithm, const std::vector<ProtocolFigur
 
 void check_collectives(const CollectiveFigures& figures, const TopologySpec& spec) {
   check_protocols("ring", figures.ring);
+  check_protocols("ring-all-reduce", figures.ring_all_reduce);
+  check_protocols("ring-reduce-scatter", figures.ring_reduce_scatter);
+  check_protocols("ring-broadcast", figures.ring_broadcast);
+  check_protocols("ring-reduce", figures.ring_reduce);
   check_protocols("tree", figures.tree);
   check_protocols("in-network", figures.in_network);
   check_protocols("direct", figures.direct);

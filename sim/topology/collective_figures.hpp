@@ -26,6 +26,8 @@ struct ProtocolFigures {
 struct CollectiveFigures {
   std::string name, source;  // of a library in a file of its own
   std::vector<ProtocolFigures> ring;
+  // Rings of one kind, where it differs from the others (a processor adds up slower than it copies); empty: as `ring`.
+  std::vector<ProtocolFigures> ring_all_reduce, ring_reduce_scatter, ring_broadcast, ring_reduce;
   std::vector<ProtocolFigures> tree;  // all-reduce: double binary tree across nodes, a chain inside each
   std::vector<ProtocolFigures>
       in_network;                       // all-reduce: the scale-up switch adds up (NVLS); across nodes a tree

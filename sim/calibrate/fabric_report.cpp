@@ -139,7 +139,7 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
   }
   TopologySpec spec = fit.topology;
   const CollectiveFigures figures = *std::exchange(spec.collectives, std::nullopt);
-  return text + to_yaml(write_fields(fields_of(spec))) + "collectives:\n" + figures_text(figures, "  ");
+  return text + fmt::format("version: {}\n", ConfigVersion) + to_yaml(write_fields(fields_of(spec))) + "collectives:\n" + figures_text(figures, "  ");
 }
 
 std::string library_file(const TypicalFigures& typical, const std::string& name,

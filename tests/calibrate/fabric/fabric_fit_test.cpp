@@ -10,6 +10,7 @@
 #include "sim/calibrate/typical_figures.hpp"
 #include "sim/config/document.hpp"
 #include "sim/config/scenario.hpp"
+#include "tests/config/fixture.hpp"
 
 namespace syncline::calibrate {
 namespace {
@@ -88,6 +89,11 @@ TEST_CASE("a fit makes the best share the links' efficiency, and repeats itself"
   CHECK(fit.topology.collectives->send.empty());  // no row tells
   CHECK(fitted_topology_file(fit, "eights") ==
         fitted_topology_file(fit_fabric(nodes_of_eight(), rows, Packing::AsMeasured), "eights"));
+
+  const test::Folder folder;  // ... as a file that every command takes
+  const TopologySpec read = load_topology(folder.write("eights.yaml", fitted_topology_file(fit, "eights")));
+  CHECK(read.collectives->ring.size() == fit.topology.collectives->ring.size());
+  CHECK(read.accelerators == 16);
 }
 
 TEST_CASE(

@@ -38,7 +38,7 @@ class Calibrate : public Subcommand {
   ExitCode run() override {
     if (chosen_ != nullptr) return chosen_->run();
     if (machine_.folder.empty())
-      refuse("calibrate", "name a part (device, fabric, library, experts), or --backend and --out to measure this machine");
+      refuse("--out", "name a part (device, fabric, library, experts), or give --backend and --out to measure this machine");
     return calibrate_machine(machine_);
   }
 

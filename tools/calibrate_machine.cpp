@@ -67,7 +67,11 @@ CollectiveFigures mpi_figures(const TopologySpec& spec) {
 class MachineCalibration {
  public:
   explicit MachineCalibration(const MachineRequest& request)
-      : request_(request), backend_(request.backend), machine_(host_name()), folder_(request.folder) {
+      : request_(request),
+        largest_(size_of(request.largest)),
+        backend_(request.backend),
+        machine_(host_name()),
+        folder_(request.folder) {
     std::error_code failed;
     fs::create_directories(folder_, failed);
     if (failed) throw EnvironmentError(fmt::format("cannot make the folder {}: {}", folder_.string(), failed.message()));
@@ -93,7 +97,7 @@ class MachineCalibration {
 
   bool fabric() {
     std::vector<Bytes> sizes;
-    for (double size = SmallestSize; size <= largest().si(); size *= BetweenSizes) sizes.emplace_back(size);
+    for (double size = SmallestSize; size <= largest_.si(); size *= BetweenSizes) sizes.emplace_back(size);
     const std::vector<calibrate::CollectiveProbe> probes = calibrate::collective_probes(request_.ranks, sizes);
     fmt::print(stderr, "collectives: {} of them, {} times each, among {} ranks\n", probes.size(), request_.repeats,
                request_.ranks);
@@ -192,9 +196,9 @@ class MachineCalibration {
     return fmt::format("measured on {} by syncline calibrate --backend {} --ranks {}", machine_, request_.backend.backend,
                        request_.ranks);
   }
-  [[nodiscard]] Bytes largest() const {
+  [[nodiscard]] static Bytes size_of(const std::string& text) {
     try {
-      return parse_bytes(request_.largest);
+      return parse_bytes(text);
     } catch (const std::invalid_argument& error) {
       refuse("--largest", error.what());
     }
@@ -202,6 +206,7 @@ class MachineCalibration {
   void write(const char* name, const std::string& text) const { write_text_file((folder_ / name).string(), text); }
 
   const MachineRequest& request_;
+  const Bytes largest_;
   const BackendRun backend_;
   const std::string machine_;
   const fs::path folder_;
@@ -230,7 +235,6 @@ void add_machine_options(CLI::App& app, MachineRequest& request) {
 }
 
 ExitCode calibrate_machine(const MachineRequest& request) {
-  if (request.folder.empty()) refuse("--out", "a folder is needed");
   return MachineCalibration(request).run();
 }
 

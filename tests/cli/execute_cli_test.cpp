@@ -15,6 +15,7 @@
 
 #include "sim/schedule/text.hpp"
 #include "sim/timeline/trace.hpp"
+#include "tests/cli/mpi.hpp"
 #include "tests/cli/program.hpp"
 
 using namespace syncline;
@@ -26,19 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 const std::string Lab = SYNCLINE_SOURCE_DIR "/scenarios/labs/9-for-real/";
-
-/// Why nothing can be executed here; empty when it can.
-std::string why_not() {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) return "there is no mpirun";
-  const std::string rank = std::filesystem::path(SYNCLINE_PROGRAM).parent_path() / "syncline-rank-mpi";
-  return access(rank.c_str(), X_OK) == 0 ? "" : "the program is built without MPI";
-}
-
-#define SKIP_WITHOUT_MPI()                                     \
-  if (const std::string reason = why_not(); !reason.empty()) { \
-    MESSAGE("skipped: " << reason);                            \
-    return;                                                    \
-  }
 
 const std::string Head =
     "syncline-schedule 1\nname \"test\"\nmesh dense axes=dp:4\nfamily dp mesh=dense axes=dp\n";
@@ -53,14 +41,15 @@ struct NodeFolder : Folder {
   }
 };
 
-/// All kinds of ops, in three streams: rank r sends to r + 1 round the ring, by eager messages.
+/// All kinds of ops: rank r sends to r + 1 round the ring, eagerly on one stream, and otherwise on two others.
 std::string all_kinds() {
   std::string text = Head +
-                     "stream compute\nstream net\nstream wire\n"
+                     "stream compute\nstream net\nstream wire\nstream wire-out\nstream wire-in\n"
                      "exchange uneven counts=1,2,3,4/4,3,2,1/0,0,5,5/7,1,1,1\n"
                      "work 0 \"step\"\n  kernel fixed bf16 seconds=0.003\n";
   for (int rank = 0; rank < 4; ++rank) {
     const std::string n = std::to_string(rank);
+    const std::string next = std::to_string((rank + 1) % 4), before = std::to_string((rank + 3) % 4);
     text += "role " + n + " \"rank " + n + "\" ranks=" + n + "\n";
     text += "  op 0 compute work=0 stream=compute name=a\n";
     int op = 1;
@@ -71,12 +60,12 @@ std::string all_kinds() {
       ++op;
     }
     text += "  op 10 collective all-to-all family=dp bytes=100000 stream=net exchange=uneven name=uneven\n";
-    text +=
-        "  op 11 send to=" + std::to_string((rank + 1) % 4) + " bytes=300000 stream=wire eager name=pass\n";
-    text += "  op 12 receive from=" + std::to_string((rank + 3) % 4) +
-            " bytes=300000 stream=wire eager name=get\n";
+    text += "  op 11 send to=" + next + " bytes=300000 stream=wire eager name=pass\n";
+    text += "  op 12 receive from=" + before + " bytes=300000 stream=wire eager name=get\n";
     text += "  op 13 host-wait op=12\n";
     text += "  op 14 compute work=0 stream=compute after=10,12 name=b\n";
+    text += "  op 15 send to=" + next + " bytes=500000 message=7 stream=wire-out name=second\n";
+    text += "  op 16 receive from=" + before + " bytes=500000 message=7 stream=wire-in name=second\n";
   }
   return text + "speed rank=2 factor=4\nend\n";
 }

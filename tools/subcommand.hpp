@@ -47,6 +47,8 @@ std::unique_ptr<Subcommand> make_topology();
 std::unique_ptr<Subcommand> make_calibrate();
 std::unique_ptr<Subcommand> make_sweep();
 std::unique_ptr<Subcommand> make_execute();
+std::unique_ptr<Subcommand> make_compare();
+std::unique_ptr<Subcommand> make_validate();
 std::unique_ptr<Subcommand> make_score();
 std::unique_ptr<Subcommand> make_doctor();
 

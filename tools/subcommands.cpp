@@ -14,6 +14,8 @@ std::vector<std::unique_ptr<Subcommand>> make_subcommands() {
   all.push_back(make_calibrate());
   all.push_back(make_sweep());
   all.push_back(make_execute());
+  all.push_back(make_compare());
+  all.push_back(make_validate());
   all.push_back(make_score());
   all.push_back(make_doctor());
   return all;

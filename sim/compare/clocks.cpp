@@ -12,7 +12,7 @@
 namespace syncline::compare {
 namespace {
 
-constexpr double Certain = 3;  // times the median deviation
+constexpr double Certain = 3;  // times the deviation
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -21,9 +21,12 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-double median_deviation(std::vector<double> values, double from) {
+// What nine of ten values keep to.
+double deviation(std::vector<double> values, double from) {
   for (double& value : values) value = std::abs(value - from);
-  return median(std::move(values));
+  const auto nine_tenths = values.begin() + static_cast<std::ptrdiff_t>(values.size() * 9 / 10);
+  std::ranges::nth_element(values, nine_tenths);
+  return *nine_tenths;
 }
 
 // How much more the clock of one rank has moved from A to B than that of another.
@@ -61,7 +64,7 @@ std::vector<Difference> differences(const Timeline& a, const Timeline& b, std::s
   std::vector<Difference> all;
   for (auto& [ranks, values] : samples) {
     const double offset = median(values);
-    all.push_back({ranks.first, ranks.second, offset, median_deviation(std::move(values), offset)});
+    all.push_back({ranks.first, ranks.second, offset, deviation(std::move(values), offset)});
   }
   return all;
 }
@@ -115,7 +118,7 @@ class Sets {
 // How far a rank's starts have moved.
 struct Move {
   bool known = false;
-  double median = 0, deviation = 0;  // which nine of ten keep to
+  double median = 0, deviation = 0;
 };
 
 std::vector<Move> moves_of(const Timeline& a, const Timeline& b, std::span<const Pair> pairs,
@@ -131,10 +134,7 @@ std::vector<Move> moves_of(const Timeline& a, const Timeline& b, std::span<const
     if (values.empty()) continue;
     move.known = true;
     move.median = median(values);
-    for (double& value : values) value = std::abs(value - move.median);
-    const auto nine_tenths = values.begin() + static_cast<std::ptrdiff_t>(values.size() * 9 / 10);
-    std::ranges::nth_element(values, nine_tenths);
-    move.deviation = *nine_tenths;
+    move.deviation = deviation(std::move(values), move.median);
   }
   return moves;
 }

@@ -22,9 +22,9 @@ struct Clocks {
 
 /// Clocks of ranks among each other are told by what they did together: the members of a communication end together, so
 /// that from A to B all their ends have moved alike, however much slower one timeline is, but for the clocks. Of two ranks
-/// the median over their communications counts; deviations are the median ones from that. Ranks that no communication
-/// joins are held against each other by how far their starts have moved: the median; the deviation that nine of ten keep to.
-/// A rank is named when it is off by more than `least` and by more than three times its deviation.
+/// the median over their communications counts. Ranks that no communication joins are held against each other by how far
+/// their starts have moved, in the median. A rank is named when it is off by more than `least` and by more than three times
+/// the deviation that nine of ten communications, or starts, keep to.
 ///
 /// Between the timelines the first start is taken to be one moment: later ones drift apart as soon as an op takes longer.
 [[nodiscard]] Clocks find_clocks(const Timeline& a, const Timeline& b, std::span<const Pair> pairs,

@@ -94,6 +94,8 @@ struct Comparison {
 /// @throws std::invalid_argument  when the two have no op in common
 [[nodiscard]] Comparison compare(Timeline a, Timeline b, const Options& options);
 
+inline constexpr double Notable = 1e-6;  // an error that is shown: less is the rounding of times in a file
+
 /// The pairs with an error, the largest first, as far as it is more than `beyond`.
 [[nodiscard]] std::vector<std::uint32_t> farthest_off(const Comparison& comparison, double beyond);
 

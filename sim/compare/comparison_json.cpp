@@ -150,7 +150,7 @@ std::string comparison_json(const Comparison& c, const TextOptions& options,
   const auto after = [&](std::uint32_t pair) {
     return pair == c.ops.size() ? Json(nullptr) : op_of(c.a.timeline, c.span_a(pair));
   };
-  const std::vector<std::uint32_t> differing = farthest_off(c, 0), overlap = overlapped_differently(c);
+  const std::vector<std::uint32_t> differing = farthest_off(c, Notable), overlap = overlapped_differently(c);
 
   Json json{{"schema", Schema}, {"version", version}};
   json["a"] = side_of(c.a, options.name_a, most);

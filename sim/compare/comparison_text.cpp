@@ -21,10 +21,10 @@ namespace {
 using Cells = std::vector<std::string>;
 
 constexpr std::size_t NameWidth = 60;
-constexpr double Notable = 1e-6;  // an error that is listed
 
 std::string error_text(const std::optional<double>& error) {
-  return error ? signed_percent(*error) : "-";
+  if (!error) return "-";
+  return signed_percent(std::abs(*error) < Notable ? 0 : *error);
 }
 
 std::string share_text(const std::optional<double>& share) {

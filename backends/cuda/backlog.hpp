@@ -7,8 +7,9 @@
 
 namespace syncline::cuda {
 
-/// The commands of a stream that may not have ended. A full hardware queue (1024 commands and more) blocks the call that
-/// launches the next, and with it all threads of the process that launch; the host waits before it comes to that.
+/// The commands of a stream that may not have ended. A full hardware queue (1024 commands and more) blocks
+/// the call that launches the next, and with it all threads of the process that launch; the host waits before
+/// it comes to that.
 class Backlog {
  public:
   /// @param most  commands in the stream at once

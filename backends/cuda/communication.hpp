@@ -10,7 +10,8 @@
 
 namespace syncline::cuda {
 
-/// Of one rank. Calls return when the op is in the stream; what it waits for it waits for on the device. From one thread.
+/// Of one rank. Calls return when the op is in the stream; what it waits for it waits for on the device. From
+/// one thread.
 class Communication {
  public:
   virtual ~Communication() = default;

@@ -17,20 +17,21 @@ struct CommunicatorGroup {
   friend bool operator==(const CommunicatorGroup&, const CommunicatorGroup&) = default;
 };
 
-/// Groups without a common rank: one call of ncclCommSplit of all ranks makes them, the place in the list being the color.
+/// Groups without a common rank: one call of ncclCommSplit of all ranks makes them, the place in the list
+/// being the color.
 using SplitRound = std::vector<CommunicatorGroup>;
 
-/// All channels by number, then all wires by number, each in the first round that it fits in. The same on all ranks, since
-/// all compute it from the programs of all.
+/// All channels by number, then all wires by number, each in the first round that it fits in. The same on all
+/// ranks, since all compute it from the programs of all.
 [[nodiscard]] std::vector<SplitRound> split_rounds(std::span<const RankProgram> programs);
 
-/// How many communication kernels of a rank can run at once: its streams that communicate, and its wires with eager
-/// sends, which are sent by a stream of their own.
+/// How many communication kernels of a rank can run at once: its streams that communicate, and its wires with
+/// eager sends, which are sent by a stream of their own.
 [[nodiscard]] int concurrent_kernels(const RankProgram& program);
 
-/// Blocks that a communicator's kernels may have (maxCTAs), so that all that run at once find room together: NCCL's kernels
-/// wait for each other across ranks, and one that finds no room while another waits for it is a deadlock. A block a
-/// multiprocessor; NCCL itself caps what is too many for it.
+/// Blocks that a communicator's kernels may have (maxCTAs), so that all that run at once find room together:
+/// NCCL's kernels wait for each other across ranks, and one that finds no room while another waits for it is
+/// a deadlock. A block a multiprocessor; NCCL itself caps what is too many for it.
 [[nodiscard]] int blocks_each(int multiprocessors, int kernels);
 
 /// NCCL matches the sends and receives of a communicator by their order alone.

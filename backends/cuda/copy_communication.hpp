@@ -19,8 +19,8 @@ struct CopySetup {
   int multiprocessors = 0;  // of the rank
 };
 
-/// All ranks together. Ranks wait for each other in their streams, by flags in device memory that a stream writes when it
-/// has come so far, and others wait for; no host is in between.
+/// All ranks together. Ranks wait for each other in their streams, by flags in device memory that a stream
+/// writes when it has come so far, and others wait for; no host is in between.
 /// @param setup  its parts outlive what is made
 /// @throws CallFailed
 [[nodiscard]] std::unique_ptr<Communication> make_copy_communication(const CopySetup& setup, World& world);

@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t MostPassed = 1024 * MiB;  // far beyond any cache
 constexpr std::size_t Workspace =
-    32 * MiB;  // what NVIDIA advises on Hopper (cuBLAS documentation, cublasSetWorkspace)
+    32 * MiB;  // cuBLAS's advice for Hopper, by PyTorch's pull request 120925
 constexpr std::size_t Reserve = 1024 * MiB;  // for NCCL's buffers, and the code of kernels
 constexpr int MostCommands = 512;            // in a stream at once; hardware queues have 1024 places and more
 constexpr int PollsBetweenChecks = 4096;

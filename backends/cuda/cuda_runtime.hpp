@@ -11,8 +11,8 @@ namespace syncline::cuda {
 
 /// A CUDA stream a stream of the schedule, an event before and behind each op.
 ///
-/// Not to be destroyed after a failure while other ranks go on: freeing waits for the device, which may wait for ever. The
-/// caller ends the program then.
+/// Not to be destroyed after a failure while other ranks go on: freeing waits for the device, which may wait
+/// for ever. The caller ends the program then.
 /// @param node, world  outlive the runtime
 /// @param device       of a rank with a GPU of its own
 [[nodiscard]] std::unique_ptr<Runtime> make_cuda_runtime(Node& node, World& world, int device);

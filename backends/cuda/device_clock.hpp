@@ -22,9 +22,9 @@ struct Reference {
   Seconds error;  // at most
 };
 
-/// Events are timed against one that the step began with. It is recorded on an empty stream several times, each between
-/// two looks at the host's clock; of the closest pair of looks the middle counts (Cristian, Probabilistic clock
-/// synchronization, Distributed Computing 3, 1989). The ranks on a device share it.
+/// Events are timed against one that the step began with. It is recorded on an empty stream several times,
+/// each between two looks at the host's clock; of the closest pair of looks the middle counts (Cristian,
+/// Probabilistic clock synchronization, Distributed Computing 3, 1989). The ranks on a device share it.
 class DeviceClock {
  public:
   /// On the current device.

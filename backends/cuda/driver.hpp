@@ -1,4 +1,5 @@
-// NVIDIA's driver: found when the program runs, so that it starts, and says what is missing, on a machine without.
+// NVIDIA's driver: found when the program runs, so that it starts, and says what is missing, on a machine
+// without.
 #pragma once
 
 #include <cuda.h>

@@ -13,8 +13,8 @@
 namespace syncline::cuda {
 namespace {
 
-/// Of operands. cuBLASLt wants the sizes of fp8 products to be multiples of 16 bytes (cuBLAS 13.0 documentation, "FP8 data
-/// types"); others are served by tensor cores best where rows are (the same, "Tensor Core Usage").
+/// Of operands. cuBLASLt wants rows of fp8 products to be whole 16 bytes (PyTorch, pull request 108308); so
+/// are all others here, which its loads of 16 bytes need.
 struct Format {
   Precision precision;
   std::size_t element;    // bytes
@@ -53,7 +53,8 @@ Precision attention_precision(Precision precision) {
   return find_format(precision) == nullptr || precision == Precision::Fp8 ? Precision::Bf16 : precision;
 }
 
-/// One pass over some heads: forward q·kᵀ, softmax, p·v; backward both scores again, then the three gradients.
+/// One pass over some heads: forward q·kᵀ, softmax, p·v; backward both scores again, then the three
+/// gradients.
 void add_heads(const Kernel& kernel, std::int64_t heads, double queries, double keys,
                std::vector<Launch>& launches) {
   const Precision precision = attention_precision(kernel.precision);

@@ -10,8 +10,8 @@
 
 namespace syncline::cuda {
 
-/// `batch` products (m × k)·(k × n), both operands with k innermost, as in a linear layer's forward pass. The sizes are
-/// rounded up to what the tensor cores' operands must be aligned to.
+/// `batch` products (m × k)·(k × n), both operands with k innermost, as in a linear layer's forward pass. The
+/// sizes are rounded up to what the tensor cores' operands must be aligned to.
 struct Product {
   Precision precision = Precision::Bf16;
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
@@ -42,9 +42,9 @@ using Launch = std::variant<Product, Softmax, Pass, Spin>;
 
 /// The launches of one kernel on a rank.
 ///
-/// Attention is two products with a softmax between them, or five with two passes where it goes back, for as many heads
-/// at once as have scores that fit into `score_bytes`, so that these stay in the cache as those of a fused kernel do on
-/// chip. Its keys are as many as its FLOP say: half where a mask is causal.
+/// Attention is two products with a softmax between them, or five with two passes where it goes back, for as
+/// many heads at once as have scores that fit into `score_bytes`, so that these stay in the cache as those of
+/// a fused kernel do on chip. Its keys are as many as its FLOP say: half where a mask is causal.
 /// @param factor  of the rank's task: rows of a product, bytes of a pass, the time of a fixed one
 [[nodiscard]] std::vector<Launch> launches_of(const Kernel& kernel, double factor, std::size_t score_bytes);
 /// All of a work.

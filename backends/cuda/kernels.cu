@@ -148,8 +148,8 @@ __global__ void sum(const __grid_constant__ SumList list) {
   }
 }
 
-/// Two 16-bit numbers: sign and mantissa random. High bytes 0x3c to 0x3f or their negatives; low bytes without bit 6, so
-/// that none is 0x7f or 0xff, fp8's not-a-number.
+/// Two 16-bit numbers: sign and mantissa random. High bytes 0x3c to 0x3f or their negatives; low bytes
+/// without bit 6, so that none is 0x7f or 0xff, fp8's not-a-number.
 __device__ unsigned near_one(unsigned random) {
   return (random & 0x83bf83bfu) | 0x3c003c00u;
 }

@@ -8,8 +8,8 @@
 
 namespace syncline::cuda {
 
-/// Loads all kernels now: loading one later may wait until the device is idle, which it never is while ranks wait for each
-/// other (CUDA Programming Guide, "Lazy Loading").
+/// Loads all kernels now: loading one later may wait until the device is idle, which it never is while ranks
+/// wait for each other (CUDA Programming Guide, "Lazy Loading").
 [[nodiscard]] cudaError_t preload_kernels();
 
 /// One thread that does nothing until the time is over, by the device's nanosecond clock.
@@ -48,8 +48,8 @@ struct SumList {
 };
 [[nodiscard]] cudaError_t launch_sum(cudaStream_t stream, const SumList& list, int multiprocessors);
 
-/// Fills a buffer with numbers of random sign and mantissa, near 1 in bf16, fp16 and fp8 and never infinite in any format
-/// here: zeros would take less power, and let clocks rise.
+/// Fills a buffer with numbers of random sign and mantissa, near 1 in bf16, fp16 and fp8 and never infinite
+/// in any format here: zeros would take less power, and let clocks rise.
 [[nodiscard]] cudaError_t launch_fill(cudaStream_t stream, void* buffer, std::size_t bytes,
                                       std::uint32_t seed, int multiprocessors);
 

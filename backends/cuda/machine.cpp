@@ -15,8 +15,8 @@ namespace {
 
 using About = std::vector<std::pair<std::string, std::string>>;
 
-/// The few functions of NVML that are needed, by their documented signatures; the library comes with the driver. All return
-/// 0 on success.
+/// The few functions of NVML that are needed, by their documented signatures; the library comes with the
+/// driver. All return 0 on success.
 class Management {
  public:
   explicit Management(int device) : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), &dlclose) {

@@ -28,8 +28,8 @@ struct Outlet {
   CUdeviceptr sent = 0, received = 0;  // flags, 32 bits: how many messages
 };
 
-/// Of all ranks of one device. Ranks enter their own buffers, then all meet on the host; from then on nothing changes but
-/// flags.
+/// Of all ranks of one device. Ranks enter their own buffers, then all meet on the host; from then on nothing
+/// changes but flags.
 class MeetingPlace {
  public:
   /// Flags lie on the current device, and are zero.

@@ -116,8 +116,8 @@ Communicator make_root(World& world, int blocks) {
     SYNCLINE_CHECK(bytes.size() == sizeof id, "an id of NCCL was expected from rank 0");
     std::memcpy(&id, bytes.data(), sizeof id);
   }
-  // Blocking: a call returns when its kernel is in the stream, so that an event behind it ends when it does. What hangs is
-  // ended with the whole program.
+  // Blocking: a call returns when its kernel is in the stream, so that an event behind it ends when it does.
+  // What hangs is ended with the whole program.
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.maxCTAs = blocks;
@@ -139,8 +139,7 @@ class NcclCommunication : public Communication {
     const std::vector<SplitRound> rounds = split_rounds(setup.programs);
     for (const SplitRound& round : rounds) split(round);
     make_eager_lanes(setup.priority);
-    for (const SplitRound& round : rounds)
-      for (const CommunicatorGroup& group : round) connect(group);
+    connect(rounds, world);
   }
 
   ~NcclCommunication() override {
@@ -262,37 +261,48 @@ class NcclCommunication : public Communication {
     send({lane.communicator, wire.side.get(), copy, nullptr}, 0, bytes, 1);
   }
 
-  /// Every message of a channel once, but for those of a kind and size that went before; one of a wire.
-  void connect(const CommunicatorGroup& group) {
-    const Communicator* place = place_of(group);
-    if (place == nullptr) return;
+  /// All communicators, in one order on all ranks. Nothing is allocated or freed meanwhile: that may wait for
+  /// kernels of other ranks in this process, which wait for this one.
+  void connect(const std::vector<SplitRound>& rounds, World& world) {
+    std::size_t most = 2;
+    for (const Channel& channel : program_.channels) most = std::max(most, channel.members.size());
+    const DeviceMemory sent = allocate(most * Word), received = allocate(most * Word);
     cudaStream_t made = nullptr;
     check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     const Stream stream(made);
-    const std::size_t members = group.members.size();
-    const DeviceMemory sent = allocate(members * Word), received = allocate(members * Word);
-    const Lane lane{place->get(), made, sent.get(), received.get()};
+    world.barrier();
+    for (const SplitRound& round : rounds)
+      for (const CommunicatorGroup& group : round)
+        if (const Communicator* place = place_of(group))
+          connect(group, *place, {place->get(), made, sent.get(), received.get()});
+    world.barrier();
+  }
+
+  /// Every message of a channel once, but for those of a kind and size that went before; one of a wire.
+  void connect(const CommunicatorGroup& group, const Communicator& place, const Lane& scratch) {
     if (group.of == CommunicatorGroup::Of::Wire) {
       if (program_.rank == group.members.front())
-        send(lane, 0, Word, 1);
+        send(scratch, 0, Word, 1);
       else
-        receive(lane, 0, Word, 0);
-      check(cudaStreamSynchronize(made), "cudaStreamSynchronize");
+        receive(scratch, 0, Word, 0);
+      check(cudaStreamSynchronize(scratch.stream), "cudaStreamSynchronize");
       return;
     }
+    const std::size_t members = group.members.size();
     std::set<std::pair<CollectiveKind, double>> seen;
     for (const Step& step : program_.steps) {
       const auto* task = std::get_if<CollectiveTask>(&step.task);
-      if (task == nullptr || &channels_[task->channel] != place) continue;
+      if (task == nullptr || &channels_[task->channel] != &place) continue;
       if (task->kind == CollectiveKind::AllToAll) {  // members differ in what they have for whom
         if (!seen.insert({task->kind, 0}).second) continue;
         const std::vector<Bytes> word(members, Bytes(static_cast<double>(Word)));
-        all_to_all(lane, word, word);
+        all_to_all(scratch, word, word);
       } else if (seen.insert({task->kind, task->bytes.si()}).second) {
         const StreamBuffers& buffers = buffers_.of(step.stream);
-        launch_collective({place->get(), made, buffers.send, buffers.receive}, *task, members);
+        launch_collective({scratch.communicator, scratch.stream, buffers.send, buffers.receive}, *task,
+                          members);
       }
-      check(cudaStreamSynchronize(made), "cudaStreamSynchronize");
+      check(cudaStreamSynchronize(scratch.stream), "cudaStreamSynchronize");
     }
   }
 

@@ -17,9 +17,10 @@ struct NcclSetup {
   int priority = 0;  // of streams that communicate
 };
 
-/// On the current device; all ranks together. A communicator a channel and a wire, split from one of all ranks. Each has
-/// carried every kind and size of its messages once when this returns: NCCL connects peers when an algorithm is first
-/// used, and the host waits for them then, which in a schedule's order could be for ever.
+/// On the current device; all ranks together. A communicator a channel and a wire, split from one of all
+/// ranks. Each has carried every kind and size of its messages once when this returns: NCCL connects peers
+/// when an algorithm is first used, and the host waits for them then, which in a schedule's order could be
+/// for ever.
 /// @param setup  its parts outlive what is made
 /// @throws CallFailed
 [[nodiscard]] std::unique_ptr<Communication> make_nccl_communication(const NcclSetup& setup, World& world);

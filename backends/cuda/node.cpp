@@ -11,7 +11,7 @@ namespace syncline::cuda {
 namespace {
 
 constexpr int SharedGpu = 0;      // virtual ranks are on the first
-constexpr int DefaultQueues = 8;  // CUDA Programming Guide, CUDA_DEVICE_MAX_CONNECTIONS
+constexpr int DefaultQueues = 8;  // a cautious guess where CUDA_DEVICE_MAX_CONNECTIONS is not set
 
 int queues() {
   const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -19,8 +19,9 @@ int queues() {
   return number > 0 ? number : DefaultQueues;
 }
 
+/// Those of the schedule, one that each partition has anyway, and the clock's.
 int streams_of(std::span<const RankProgram> programs) {
-  int streams = 0;
+  int streams = static_cast<int>(programs.size()) + 1;
   for (const RankProgram& program : programs) {
     std::set<StreamId> used;
     for (const Step& step : program.steps)

@@ -19,7 +19,8 @@ struct RankOptions {
 /// @throws InputError  for one that is not known, or when the folder is missing
 [[nodiscard]] RankOptions parse_options(std::span<const char* const> arguments);
 
-/// Under mpirun or Slurm, with more than one process: which of its machine's this process is. None: it was started alone.
+/// Under mpirun or Slurm, with more than one process: which of its machine's this process is. None: it was
+/// started alone.
 /// @param variable  of the environment, by name; null where it is not set
 [[nodiscard]] std::optional<int> local_process(const std::function<const char*(const char*)>& variable);
 

@@ -13,7 +13,8 @@ enum class Talk : int {
 
 /// @param gpus     that this process sees
 /// @param ranks    of this process
-/// @param virtual_ranks  whether several ranks on one GPU are welcome; where GPUs suffice each rank has its own anyway
+/// @param virtual_ranks  whether several ranks on one GPU are welcome; where GPUs suffice each rank has its
+///                       own anyway
 /// @throws EnvironmentError  when GPUs are too few
 [[nodiscard]] Talk talk_of(int gpus, int ranks, bool virtual_ranks);
 
@@ -23,8 +24,8 @@ enum class Talk : int {
 [[nodiscard]] unsigned multiprocessors_each(unsigned multiprocessors, unsigned ranks, unsigned minimum,
                                             unsigned multiple);
 
-/// A stream of each rank may wait for another rank in the midst of a hardware queue; two of them in one queue can hold
-/// each other up for ever.
+/// A stream of each rank may wait for another rank in the midst of a hardware queue; two of them in one queue
+/// can hold each other up for ever.
 /// @param queues  that the driver opens: CUDA_DEVICE_MAX_CONNECTIONS, 32 at most
 /// @throws EnvironmentError  when streams are too many
 void require_queues(int streams, int queues);

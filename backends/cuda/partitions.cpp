@@ -10,8 +10,8 @@
 namespace syncline::cuda {
 namespace {
 
-/// A split into as many equal groups as there are ranks. The driver may find fewer than the division says, since
-/// multiprocessors hang together in clusters; then groups are made smaller.
+/// A split into as many equal groups as there are ranks. The driver may find fewer than the division says,
+/// since multiprocessors hang together in clusters; then groups are made smaller.
 std::vector<CUdevResource> split(const Driver& driver, const CUdevResource& all, unsigned ranks) {
   const unsigned minimum = std::max(all.sm.minSmPartitionSize, 1U);
   const unsigned multiple = std::max(all.sm.smCoscheduledAlignment, 1U);

@@ -8,8 +8,8 @@
 
 namespace syncline::cuda {
 
-/// All share the device's memory and its primary context, which stays current; what is launched in a partition's stream
-/// runs on the partition's multiprocessors.
+/// All share the device's memory and its primary context, which stays current; what is launched in a
+/// partition's stream runs on the partition's multiprocessors.
 class Partitions {
  public:
   /// @throws EnvironmentError  when the device cannot be divided so

@@ -106,7 +106,8 @@ struct Products::Handle {
   DeviceFloat scale;  // of fp8 tensors: 1
 };
 
-/// In cuBLAS's order, column after column: C (n × m) = Aᵀ (n × k) · B (k × m), so A is our right operand, B our left one.
+/// In cuBLAS's order, column after column: C (n × m) = Aᵀ (n × k) · B (k × m), so A is our right operand, B
+/// our left one.
 struct Products::Plan {
   Operation operation;
   Layout a, b, c;

@@ -1,5 +1,5 @@
-// The program `syncline-rank-cuda`: the ranks of a plan on the GPUs of a machine, a thread a rank; or, as one process of an
-// MPI job, one rank of it.
+// The program `syncline-rank-cuda`: the ranks of a plan on the GPUs of a machine, a thread a rank; or, as one
+// process of an MPI job, one rank of it.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -44,7 +44,8 @@ int tell(const std::string& who) {
   }
 }
 
-/// What the ranks of this process are at, for who started it: one that fails ends the others, which did not die by themselves.
+/// What the ranks of this process are at, for who started it: one that fails ends the others, which did not
+/// die by themselves.
 class ProcessProgress {
  public:
   ProcessProgress(const std::filesystem::path& folder, int first, int count, std::size_t streams)

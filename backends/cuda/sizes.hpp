@@ -15,7 +15,8 @@ inline constexpr std::size_t Word = 16;
 /// Whole words; nothing stays nothing.
 [[nodiscard]] std::size_t padded(Bytes bytes);
 
-/// The part that one of `members` has of a whole: at least a word, so that a collective of no bytes is one, too.
+/// The part that one of `members` has of a whole: at least a word, so that a collective of no bytes is one,
+/// too.
 [[nodiscard]] std::size_t part_of(Bytes whole, std::size_t members);
 
 /// Where padded parts begin that stand one behind the other, and behind the last of them the length of all.

@@ -1,5 +1,6 @@
-// Threads that stand for a GPU: enough of CUDA's runtime and driver, and of our kernels, to carry out the messages of
-// virtual ranks, so that all above those calls is tested everywhere. A stream is a thread, device memory is memory.
+// Threads that stand for a GPU: enough of CUDA's runtime and driver, and of our kernels, to carry out the
+// messages of virtual ranks, so that all above those calls is tested everywhere. A stream is a thread, device
+// memory is memory.
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -17,11 +18,12 @@ using namespace syncline::cuda;
 namespace {
 
 constexpr int Gpus = 8;
+[[maybe_unused]] const int queues_are_set =
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // as the ranks' program does
 
-}
+}  // namespace
 
 std::vector<int> syncline::cuda::test::gpu_counts() {
-  static_cast<void>(setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0));  // as the ranks' program does
   return {1, Gpus};
 }
 

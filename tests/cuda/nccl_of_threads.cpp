@@ -1,5 +1,6 @@
-// Threads that stand for NCCL: its calls put into a stream what meets the other members there, in the order of each
-// communicator, and moves the bytes. So communicators, their order and what they carry are tested everywhere.
+// Threads that stand for NCCL: its calls put into a stream what meets the other members there, in the order
+// of each communicator, and moves the bytes. So communicators, their order and what they carry are tested
+// everywhere.
 #include <nccl.h>
 
 #include <atomic>

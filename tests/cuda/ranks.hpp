@@ -27,7 +27,8 @@
 
 namespace syncline::cuda::test {
 
-/// Of the test program: with how many GPUs to try, and whether times are those of GPUs or of threads that stand for them.
+/// Of the test program: with how many GPUs to try, and whether times are those of GPUs or of threads that
+/// stand for them.
 [[nodiscard]] std::vector<int> gpu_counts();
 [[nodiscard]] bool times_are_real();
 

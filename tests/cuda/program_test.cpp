@@ -19,9 +19,9 @@ struct Ran {
   std::string text;
 };
 
-Ran run(const std::string& arguments) {
+Ran run(const std::string& arguments, const std::string& program = SYNCLINE_RANK_CUDA) {
   Ran ran;
-  std::FILE* pipe = popen((std::string(SYNCLINE_RANK_CUDA) + " " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* pipe = popen((program + " " + arguments + " 2>&1").c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::array<char, 4096> piece{};
   for (std::size_t size = 0; (size = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
@@ -62,4 +62,17 @@ TEST_CASE("the ranks' program has help, and names what it does not know") {
   CHECK(run("no-such-folder").code == 2);
   CHECK(run("no-such-folder").text.find("no-such-folder/plan.json: error: cannot open the file") !=
         std::string::npos);
+}
+
+TEST_CASE("syncline execute says that there is no driver, or no GPU, and exits with 3") {
+  const std::string lab = SYNCLINE_SOURCE_DIR "/scenarios/labs/9-for-real/1-1f1b.yaml";
+  const Ran ran = run("execute " + lab + " --backend cuda --virtual-ranks", SYNCLINE_PROGRAM);
+  CAPTURE(ran.text);
+  if (ran.code == 0) {
+    MESSAGE("skipped: there is a GPU");
+    return;
+  }
+  CHECK(ran.code == 3);
+  CHECK(ran.text.starts_with("error: no "));
+  CHECK(ran.text.find("the ranks could not execute the schedule") != std::string::npos);
 }

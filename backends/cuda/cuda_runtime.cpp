@@ -32,7 +32,8 @@ constexpr int MostCommands = 512;            // in a stream at once; hardware qu
 constexpr int PollsBetweenChecks = 4096;
 constexpr Seconds LeastToPrepare{180};  // NCCL looks at all links, cuBLAS loads its kernels
 constexpr int Calibrations = 21;
-constexpr std::uint64_t CalibrationSpin = 20'000;  // ns
+constexpr std::uint64_t CalibrationSpin = 20'000;   // ns
+constexpr std::uint64_t CalibrationLead = 500'000;  // ns: for the host to get ahead of the stream
 
 bool on_host(const Task& task) {
   return std::holds_alternative<HostWork>(task) || std::holds_alternative<HostWait>(task);
@@ -137,7 +138,14 @@ class CudaRuntime : public Runtime {
 
   [[nodiscard]] Seconds now() const override { return host_now(); }
 
+  /// CUDA itself may not answer any more, when another thread hangs in a call of it: then nobody else would end
+  /// the ranks.
   [[nodiscard]] std::vector<bool> ended() const override {
+    const Deadline deadline(node_.plan.timeout, [this] {
+      fmt::print(stderr, "error: rank {}: CUDA has not answered for {}\n", program_->rank.value(),
+                 to_text(node_.plan.timeout));
+      world_.abort(1);
+    });
     std::vector<bool> ended(program_->steps.size());
     for (std::uint32_t op = 0; op < ended.size(); ++op)
       ended[op] =
@@ -242,7 +250,20 @@ class CudaRuntime : public Runtime {
         lane.stream.reset(made);
       }
       fill(lane.stream.get(), id);
+      run_all_kernels(lane.stream.get());
     }
+  }
+
+  /// Once in each stream, on nothing: what a partition sets up when a kernel is first launched there may wait
+  /// until the device is idle.
+  static void run_all_kernels(cudaStream_t stream) {
+    CopyList nothing;
+    nothing.count = 1;
+    nothing.items[0] = {nullptr, nullptr, 0};
+    check(launch_spin(stream, 0), "spin kernel");
+    check(launch_copies(stream, nothing, 1), "copies of nothing");
+    check(launch_sum(stream, SumList{}, 1), "sum of nothing");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
 
   /// Operands, and messages that are summed, are numbers.
@@ -293,13 +314,15 @@ class CudaRuntime : public Runtime {
     }
   }
 
-  /// What a spin lasts beyond what it was told, by its events: the median of some.
+  /// What a spin lasts beyond what it was told, by its events: the median of some. It stands behind another, so
+  /// that it begins when the GPU comes to it, as most ops of a step do, not when the host has launched it.
   void calibrate() {
     if (lanes_.empty()) return;
     cudaStream_t stream = lanes_.begin()->second.stream.get();
     const Event start = make_event(), end = make_event();
     std::vector<Seconds> beyond;
     for (int i = 0; i < Calibrations; ++i) {
+      check(launch_spin(stream, CalibrationLead), "spin kernel");
       check(cudaEventRecord(start.get(), stream), "cudaEventRecord");
       check(launch_spin(stream, CalibrationSpin), "spin kernel");
       check(cudaEventRecord(end.get(), stream), "cudaEventRecord");

@@ -121,7 +121,10 @@ Communicator make_root(World& world, int blocks) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.maxCTAs = blocks;
-  config.splitShare = 1;
+  // Communicators that share resources share a stream of NCCL's, too, behind which each kernel of theirs is put
+  // (ncclLaunchPrepare): they would run one after another, in the order of the host's calls, and ranks whose
+  // orders differ would wait for each other for ever.
+  config.splitShare = 0;
   ncclComm_t made = nullptr;
   check(ncclCommInitRankConfig(&made, world.size(), id, world.rank(), &config), "ncclCommInitRankConfig");
   return Communicator(made);

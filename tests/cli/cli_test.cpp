@@ -70,7 +70,8 @@ TEST_SUITE("cli: help") {
                       {"nothing", "", 2, "see syncline --help"},
                       {"unknown subcommand", "shw x", 2,
                        "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
-                       "schedule, pipeline, collective, experts, topology, calibrate, sweep, execute, score, doctor)"},
+                       "schedule, pipeline, collective, experts, topology, calibrate, sweep, execute, compare, "
+                       "validate, score, doctor)"},
                       {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
                       {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
                       {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},

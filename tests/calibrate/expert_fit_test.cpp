@@ -16,7 +16,7 @@ namespace {
 using namespace literals;
 
 const std::string Shared = SYNCLINE_SOURCE_DIR "/../shared/data/published/moe_alltoall.csv";
-const std::string Header =
+const std::string ExpertHeader =
     "id,library,kernel,gpu,ep_ranks,nodes,tokens_per_rank,hidden,topk,experts,dispatch_dtype,sms,op,time_us,"
     "bandwidth_gbps,bandwidth_kind\n";
 
@@ -40,7 +40,7 @@ std::vector<ExpertLibrary> libraries_of(const std::string& yaml) {
 }
 
 ExpertTable read_rows(const std::string& lines, const std::vector<ExpertLibrary>& libraries) {
-  return read_expert_rows(CsvTable::parse(Header + lines, "t.csv"), libraries);
+  return read_expert_rows(CsvTable::parse(ExpertHeader + lines, "t.csv"), libraries);
 }
 
 TEST_CASE("a row belongs to a library, or to one that stands in for its GPU") {

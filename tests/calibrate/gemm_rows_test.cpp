@@ -6,11 +6,11 @@
 namespace syncline::calibrate {
 namespace {
 
-const std::string Header =
+const std::string GemmHeader =
     "id,source,chip,kind,m,n,k,groups,dtype,out_dtype,stage,achieved_tflops,peak_tflops,note\n";
 
 KernelRows read(const std::string& lines, const std::string& chip = "X1") {
-  return read_kernel_rows(CsvTable::parse(Header + lines, "t.csv"), chip);
+  return read_kernel_rows(CsvTable::parse(GemmHeader + lines, "t.csv"), chip);
 }
 
 std::string error_of(const std::string& text, const std::string& chip = "X1") {
@@ -95,23 +95,23 @@ TEST_CASE("bad tables are refused with the place") {
   };
   const std::string good = "a,S,X1,matmul,1,2,3,,bf16,,,1,1,\n";
   for (const Row& row :
-       {Row{"another chip", Header + good, "X2",
+       {Row{"another chip", GemmHeader + good, "X2",
             "t.csv: error: no row has this chip: unknown chip \"X2\"; did you mean \"X1\"?"},
         Row{"no column", "chip,kind,m,n,dtype\n", "X1",
             "t.csv:1: error: column \"achieved_tflops\" is missing"},
         Row{"no column either", "chip,kind,m,n,dtype\n", "X1", "t.csv:1: error: column \"k\" is missing"},
-        Row{"no number", Header + good + "b,S,X1,matmul,1,two,3,,bf16,,,1,1,\n", "X1",
+        Row{"no number", GemmHeader + good + "b,S,X1,matmul,1,two,3,,bf16,,,1,1,\n", "X1",
             "t.csv:3: error: column \"n\" is \"two\", expected a number above 0"},
-        Row{"an empty number", Header + "b,S,X1,matmul,1,2,3,,bf16,,,,1,\n", "X1",
+        Row{"an empty number", GemmHeader + "b,S,X1,matmul,1,2,3,,bf16,,,,1,\n", "X1",
             "t.csv:2: error: column \"achieved_tflops\" is \"\", expected a number above 0"},
-        Row{"half a row", Header + "b,S,X1,matmul,1.5,2,3,,bf16,,,1,1,\n", "X1",
+        Row{"half a row", GemmHeader + "b,S,X1,matmul,1.5,2,3,,bf16,,,1,1,\n", "X1",
             "t.csv:2: error: column \"m\" is \"1.5\", expected a whole number"},
-        Row{"zero", Header + "b,S,X1,matmul,1,2,0,,bf16,,,1,1,\n", "X1", "column \"k\" is \"0\""},
-        Row{"infinity", Header + "b,S,X1,matmul,1,2,3,,bf16,,,inf,1,\n", "X1",
+        Row{"zero", GemmHeader + "b,S,X1,matmul,1,2,0,,bf16,,,1,1,\n", "X1", "column \"k\" is \"0\""},
+        Row{"infinity", GemmHeader + "b,S,X1,matmul,1,2,3,,bf16,,,inf,1,\n", "X1",
             "column \"achieved_tflops\" is \"inf\""},
-        Row{"a precision", Header + "b,S,X1,matmul,1,2,3,,bf17,,,1,1,\n", "X1",
+        Row{"a precision", GemmHeader + "b,S,X1,matmul,1,2,3,,bf17,,,1,1,\n", "X1",
             "t.csv:2: error: unknown dtype \"bf17\"; did you mean \"bf16\"?"},
-        Row{"attention without sizes", Header + "b,S,X1,attention fwd,,,,,bf16,,,1,1,batch=1\n", "X1",
+        Row{"attention without sizes", GemmHeader + "b,S,X1,attention fwd,,,,,bf16,,,1,1,batch=1\n", "X1",
             "t.csv:2: error: column \"note: seq_len\" is \"\""}}) {
     CAPTURE(row.name);
     const std::string message = error_of(row.text, row.chip);

@@ -27,8 +27,8 @@ TEST_CASE("a machine is measured, and its files are what other commands take") {
   CHECK(topology.collectives->ring.front().hop_inside < Seconds(0.1));
 
   const CsvTable table = CsvTable::parse(read(folder / "here/collectives.csv"), "collectives.csv");
-  CHECK(table.rows() == 7 * 5);  // kinds; 256 B, 1, 4, 16 and 64 KiB
-  for (std::size_t row = 0; row < table.rows(); ++row) CHECK(std::stod(table.at(row, "time_us")) > 0);
+  CHECK(table.size() == 7 * 5);  // kinds; 256 B, 1, 4, 16 and 64 KiB
+  for (std::size_t row = 0; row < table.size(); ++row) CHECK(std::stod(table.at(row, "time_us")) > 0);
 
   const Outcome again = run(folder, "calibrate fabric --csv here/collectives.csv --base here/topology.yaml");
   CHECK_MESSAGE(again.code == 0, again.err);

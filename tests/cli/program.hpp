@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/config/fixture.hpp"
+#include "tests/text.hpp"
 
 namespace syncline::test {
 
@@ -44,10 +45,6 @@ inline Outcome run(const Folder& folder, const std::string& arguments, const std
   outcome.out = redirect.empty() ? read(out) : "";
   outcome.err = read(err);
   return outcome;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// Exit code, what stands on stderr, and nothing on stdout.

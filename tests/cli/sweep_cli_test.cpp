@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::string Head = "version: 1\nscenario: " + Data + "/tiny-16.yaml\n";
+const std::string SweepHead = "version: 1\nscenario: " + Data + "/tiny-16.yaml\n";
 
 std::string numbers(int first, int last) {
   std::string list;
@@ -25,7 +25,7 @@ std::string numbers(int first, int last) {
 
 /// 200 points of a few milliseconds each.
 std::string two_hundred() {
-  return Head + "set: {batch.sequence: 512}\ncross:\n  batch.global: [64, 128, 256, 512]\n  run.seed: " +
+  return SweepHead + "set: {batch.sequence: 512}\ncross:\n  batch.global: [64, 128, 256, 512]\n  run.seed: " +
          numbers(1, 50) + "\nmetrics: [step-time, exposed-communication]\n";
 }
 
@@ -73,7 +73,7 @@ TEST_SUITE("cli: sweep") {
   TEST_CASE("rows come out in the order of points, whatever the number of processes") {
     const Folder folder;
     folder.write("w.yaml",
-                 Head + "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time]\n");
+                 SweepHead + "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time]\n");
     const Outcome one = run(folder, "sweep w.yaml --jobs 1");
     CHECK(one.code == 0);
     CHECK(one.err == "");
@@ -89,7 +89,7 @@ TEST_SUITE("cli: sweep") {
     const Folder folder;
     folder.write(
         "w.yaml",
-        Head + "cross: {batch.global: [64, 128]}\nmetrics: [step-time, exposed-communication, mfu]\n");
+        SweepHead + "cross: {batch.global: [64, 128]}\nmetrics: [step-time, exposed-communication, mfu]\n");
     const json rows = json::parse(run(folder, "sweep w.yaml --json").out).at("rows");
     REQUIRE(rows.size() == 2);
     for (const json& row : rows) {
@@ -103,7 +103,7 @@ TEST_SUITE("cli: sweep") {
 
   TEST_CASE("a point that cannot run is a row with its error, and the sweep goes on to exit code 1") {
     const Folder folder;
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 7, 128]}\nmetrics: [step-time]\n");
+    folder.write("w.yaml", SweepHead + "cross: {batch.global: [64, 7, 128]}\nmetrics: [step-time]\n");
     const Outcome outcome = run(folder, "sweep w.yaml");
     CHECK(outcome.code == 1);
     CHECK(lines_of(outcome.out) == 4);
@@ -115,8 +115,8 @@ TEST_SUITE("cli: sweep") {
 
   TEST_CASE("wrong input is refused before anything runs") {
     const Folder folder;
-    folder.write("w.yaml", Head + "cross: {batch.global: [64]}\nmetrics: [step-time, mfu]\n");
-    folder.write("unknown.yaml", Head + "cross: {batch.globl: [64]}\n");
+    folder.write("w.yaml", SweepHead + "cross: {batch.global: [64]}\nmetrics: [step-time, mfu]\n");
+    folder.write("unknown.yaml", SweepHead + "cross: {batch.globl: [64]}\n");
     check_refused(folder,
                   {
                       {"no file", "sweep", 2, "sweep is required"},
@@ -142,7 +142,7 @@ TEST_SUITE("cli: sweep") {
   TEST_CASE("a plot and a front are made of the rows") {
     const Folder folder;
     folder.write("w.yaml",
-                 Head +
+                 SweepHead +
                      "cross: {batch.global: [64, 128], batch.microbatch: [1, 2]}\nmetrics: [step-time, mfu]\n"
                      "plot: {kind: lines, x: batch.microbatch}\n");
     const Outcome outcome = run(folder, "sweep w.yaml --output o.csv --plot p.svg --pareto step-time,mfu");
@@ -183,7 +183,7 @@ TEST_SUITE("cli: sweep") {
 
   TEST_CASE("a changed sweep is not gone on with, and says what has changed") {
     const Folder folder;
-    const std::string sweep = Head + "cross: {batch.global: [64, 128]}\nmetrics: [step-time]\n";
+    const std::string sweep = SweepHead + "cross: {batch.global: [64, 128]}\nmetrics: [step-time]\n";
     folder.write("w.yaml", sweep);
     CHECK(run(folder, "sweep w.yaml --output o.csv").code == 0);
     folder.write("w.yaml", sweep + "question: another?\n");
@@ -200,7 +200,7 @@ TEST_SUITE("cli: sweep") {
     // Full detail of many microbatches takes seconds; the other point milliseconds.
     folder.write(
         "w.yaml",
-        Head + "set: {run.detail: full}\ncross: {batch.global: [64, 200000]}\nmetrics: [step-time]\n");
+        SweepHead + "set: {run.detail: full}\ncross: {batch.global: [64, 200000]}\nmetrics: [step-time]\n");
     const Outcome outcome = run(folder, "sweep w.yaml --time-limit 1 --jobs 1");
     CHECK(outcome.code == 1);
     CHECK(contains(outcome.out, "\n1,64,0."));
@@ -218,7 +218,7 @@ TEST_SUITE("cli: sweep under MPI") {
       MESSAGE("skipped: " << (built_in ? "there is no mpirun" : "the program is built without MPI"));
       return;
     }
-    folder.write("w.yaml", Head + "cross: {batch.global: [64, 7, 128], run.seed: " + numbers(1, 10) +
+    folder.write("w.yaml", SweepHead + "cross: {batch.global: [64, 7, 128], run.seed: " + numbers(1, 10) +
                                "}\nmetrics: [step-time]\n");
     const std::string mpirun = "OMPI_MCA_plm_rsh_agent= mpirun -n 3 --oversubscribe --allow-run-as-root env";
     const Outcome alone = run(folder, "sweep w.yaml --output alone.csv");

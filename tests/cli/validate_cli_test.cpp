@@ -40,7 +40,7 @@ struct ClaimFolder : Folder {
 TEST_CASE("every claim of the project holds") {
   const Folder folder;
   const Outcome outcome = run(folder, std::string("validate ") + SYNCLINE_SOURCE_DIR "/validation/executed-mpi --json");
-  REQUIRE_MESSAGE(outcome.code == 0, outcome.err + outcome.out);
+  REQUIRE_MESSAGE(outcome.code == 0, (outcome.err + outcome.out));
   const json claim = json::parse(outcome.out).at("claims").at(0);
   CHECK(claim.at("holds") == true);
   CHECK(claim.at("cases").size() == 5);

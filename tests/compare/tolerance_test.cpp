@@ -5,6 +5,7 @@
 #include "sim/compare/comparison_json.hpp"
 #include "sim/compare/comparison_text.hpp"
 #include "tests/compare/example.hpp"
+#include "tests/text.hpp"
 
 using namespace syncline;
 using namespace syncline::compare;
@@ -28,9 +29,7 @@ std::string refusal(const std::string& limits) {
   return "taken";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using syncline::test::contains;
 
 }  // namespace
 

@@ -29,7 +29,7 @@ const Generator& generator(std::string_view name) {
   return *found;
 }
 
-Request request_of(const PublishedOrder& published) {
+Request searched_request_of(const PublishedOrder& published) {
   Request request;
   request.ranks = published.p;
   request.microbatches = published.m;
@@ -112,7 +112,7 @@ TEST_CASE("a searched schedule takes no longer than the published one in the sam
       const auto name = Searched.find(theirs.schedule);
       if (name == Searched.end()) continue;
       CAPTURE(theirs.id);
-      const Request request = request_of(theirs);
+      const Request request = searched_request_of(theirs);
       const Order order = make_order(generator(name->second), request);
       const Replay ours = replay(order, request.costs), reference = replay(theirs.order, request.costs);
       const double gain = reference.makespan / ours.makespan - 1;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/text.hpp"
+
 using namespace syncline::plot;
 
 namespace {
@@ -14,9 +16,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return count(text, part) > 0;
-}
+using syncline::test::contains;
 
 /// Every element is closed, and no text breaks out of its own.
 void check_well_formed(const std::string& svg) {

@@ -13,6 +13,7 @@
 #include "sim/report/text.hpp"
 #include "tests/report/example_run.hpp"
 #include "tests/support/small_schedules.hpp"
+#include "tests/text.hpp"
 #include "tests/training/jobs.hpp"
 
 using namespace syncline;
@@ -23,9 +24,7 @@ using syncline::testing::star;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using syncline::test::contains;
 
 /// One group of `ranks`, of one role.
 class Exchanging {

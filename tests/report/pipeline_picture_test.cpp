@@ -16,13 +16,13 @@ using pipeline::Order;
 
 namespace {
 
-constexpr Seconds s(double value) {
+constexpr Seconds sec(double value) {
   return Seconds(value);
 }
 
 /// As the exact replay has it: F = 1, I = 1, W = 1 in seconds, a whole backward 2.
 std::string picture(const Order& order, PictureOptions options,
-                    pipeline::StageTimes times = {s(1), s(1), s(1)}) {
+                    pipeline::StageTimes times = {sec(1), sec(1), sec(1)}) {
   const pipeline::Replay exact = replay(order, pipeline::uniform_costs(order.stages, times));
   return pipeline_picture({order, exact.blocks, {}}, options);
 }
@@ -113,16 +113,16 @@ TEST_SUITE("pipeline picture: what it says") {
   TEST_CASE("of the chunk that took most of a column is the letter") {
     // 64 s on 32 columns: the first covers 0.4 + 0.4 of the first chunk and 0.6 + 0.6 of the second.
     const Order order = pipeline::parse_order("0F0 1F0 0F1 1F1 1B0 0B0 1B1 0B1", "");
-    const pipeline::Costs costs{{{s(0.4), s(5), s(5)}, {s(0.6), s(5), s(5)}}};
+    const pipeline::Costs costs{{{sec(0.4), sec(5), sec(5)}, {sec(0.6), sec(5), sec(5)}}};
     const pipeline::Replay exact = replay(order, costs);
-    CHECK(pipeline_picture({order, exact.blocks, {}}, {.columns = 40, .end = s(64)})
+    CHECK(pipeline_picture({order, exact.blocks, {}}, {.columns = 40, .end = sec(64)})
               .starts_with("rank 0  fb0══"));
   }
 
   TEST_CASE("a run of a textbook is drawn by its compute, with the transfers of its data") {
     const Order order = test::make_order("1f1b", 2, 2);
     const test::TextbookRun run =
-        test::run_textbook(order, {s(1), s(1), s(1)}, pipeline::TransferMode::Overlapped,
+        test::run_textbook(order, {sec(1), sec(1), sec(1)}, pipeline::TransferMode::Overlapped,
                            Bytes(1));  // a second a transfer
     PipelinePicture drawn = picture_of_textbook(order, run.schedule, run.result.timeline);
     // rank 1's first forward is at 2: a second after rank 0's has ended.

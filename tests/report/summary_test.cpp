@@ -10,6 +10,7 @@
 #include "sim/report/text.hpp"
 #include "tests/report/example_run.hpp"
 #include "tests/report/golden.hpp"
+#include "tests/text.hpp"
 
 using namespace syncline;
 using namespace syncline::test;
@@ -17,10 +18,6 @@ using namespace syncline::literals;
 using doctest::Approx;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 void check_width(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);

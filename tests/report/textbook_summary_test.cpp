@@ -5,6 +5,7 @@
 
 #include "sim/report/pipeline_text.hpp"
 #include "tests/report/textbook_run.hpp"
+#include "tests/text.hpp"
 
 using namespace syncline;
 using pipeline::TransferMode;
@@ -15,9 +16,7 @@ namespace {
 
 constexpr pipeline::StageTimes Unit{Seconds(1), Seconds(1), Seconds(1)};
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using syncline::test::contains;
 
 }  // namespace
 

@@ -24,7 +24,7 @@ std::vector<Rule> shipped_rules() {
   return rules;
 }
 
-const std::string Header =
+const std::string ShippedHeader =
     "id,source,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,n_gpus,gpus_per_node,network,precision,"
     "gbs,mbs,tp,pp,vpp,"
     "cp,dp,fsdp,recompute,schedule,iter_time_s,note,experts";
@@ -64,7 +64,7 @@ TEST_CASE("rows of the programs that are known become scenarios with what those 
             {"base: a100-sxm-40gb", "base: a100-roce-8x200g", "kind: fsdp", "reshard-after-forward: false",
              "bias: false", "tied-embedding: true", "norm: layer"}},
        }) {
-    const RowScenario scenario = scenario_of(test::row_of(Header, row.cells), rules);
+    const RowScenario scenario = scenario_of(test::row_of(ShippedHeader, row.cells), rules);
     CAPTURE(scenario.text);
     CHECK(scenario.refusal.empty());
     for (const std::string& line : row.lines) {
@@ -151,7 +151,7 @@ TEST_CASE("a row is predicted beside its measurement; what cannot be predicted s
         Row{"a" + begin + "L4000,8,8,,bf16,8,1,1,1,,1,8,FSDP2,full,,0.5,,", "unknown accelerator \"L4000\""},
         Row{"a" + begin + "A100-80GB SXM,8,8,,bf16,9,1,1,1,,1,8,FSDP2,full,,0.5,,", "batch.global"}}) {
     CAPTURE(row.cells);
-    const RowResult result = predict_row(test::row_of(Header, row.cells), rules);
+    const RowResult result = predict_row(test::row_of(ShippedHeader, row.cells), rules);
     CAPTURE(result.refusal);
     CHECK_FALSE(result.our_bug);
     if (*row.refusal != '\0') {

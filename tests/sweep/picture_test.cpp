@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/sweep/fixture.hpp"
+#include "tests/text.hpp"
 
 using namespace syncline;
 using namespace syncline::test;
@@ -22,10 +23,6 @@ std::vector<Row> four_rows(const sweep::Sweep& sweep) {
                     {0.010 * static_cast<double>(point + 1), 4e9 - 1e9 * static_cast<double>(point)},
                     ""});
   return rows;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

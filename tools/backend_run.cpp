@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -89,6 +90,16 @@ class WorkFolder {
   bool temporary_;
   fs::path path_;
 };
+
+/// Its thread takes no signals: one that did would end this process before the ranks, and leave the folder behind.
+std::unique_ptr<WaitingLine> waiting_line(std::size_t ranks) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  auto line = std::make_unique<WaitingLine>(fmt::format("executing on {} ranks", ranks));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return line;
+}
 
 /// Whether any rank has come so far as to say what it is at.
 bool any_began(const fs::path& folder, const Schedule& schedule) {
@@ -186,7 +197,7 @@ std::optional<Measured> BackendRun::run(const ExecutionPlan& plan, const std::st
 Ended BackendRun::launch(std::size_t ranks, const std::string& folder) const {
   std::vector<std::string> command{program_, folder};
   if (options_.virtual_ranks) command.emplace_back("--virtual-ranks");
-  const WaitingLine waiting(fmt::format("executing on {} ranks", ranks));
+  const std::unique_ptr<WaitingLine> waiting = waiting_line(ranks);
   if (!process_a_rank_ && !several_machines()) return run_to_end({command, {}});
   return run_to_end(launch_of(launch_options(ranks), command));
 }

@@ -69,10 +69,15 @@ std::string with_ranks(std::string word, std::size_t ranks) {
   return word;
 }
 
+/// But for those that this process was started to ignore, as nohup does: blocked ones would come all the same.
 sigset_t handled_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : Handled) sigaddset(&signals, signal);
+  for (const int signal : Handled) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
   return signals;
 }
 
@@ -80,6 +85,7 @@ sigset_t handled_signals() {
 class Signals {
  public:
   Signals() {
+    std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, nobody can wait for a child's end
     const sigset_t signals = handled_signals();
     sigprocmask(SIG_BLOCK, &signals, &before_);
     file_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t LargestPass = std::size_t{16}
                                     << 20;  // elements: more than caches hold; longer passes go round
-constexpr std::int64_t StripRows = 256;     // of attention: scores of so many queries at a time
+constexpr std::int64_t StripRows = 256;     // of attention: scores of no more queries at a time
 
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0;
@@ -34,7 +34,8 @@ Shape strip_of(const Kernel& kernel) {
   const auto all = 2 * products * static_cast<double>(kernel.batch) * static_cast<double>(kernel.m) *
                    static_cast<double>(kernel.n) * static_cast<double>(kernel.k);
   const double seen = all > 0 && kernel.flop > Flop(0) ? std::min(1.0, kernel.flop.si() / all) : 1;
-  return {std::min(StripRows, kernel.m), times(kernel.n, seen), kernel.k};
+  const std::int64_t rows = std::max<std::int64_t>(1, kernel.m), strips = (rows + StripRows - 1) / StripRows;
+  return {(rows + strips - 1) / strips, times(kernel.n, seen), kernel.k};
 }
 
 std::size_t pass_of(const Kernel& kernel) {  // half of the bytes is read, half is written
@@ -60,6 +61,12 @@ void stop_when_asked(const std::stop_token& stop) {
 }
 
 }  // namespace
+
+CpuKernels::CpuKernels(std::size_t elements) : numbers_(elements, 1.0F) {
+#ifdef SYNCLINE_OPENBLAS
+  openblas_set_num_threads(1);  // the launcher's environment does not reach other machines
+#endif
+}
 
 std::size_t CpuKernels::need_of(const ComputeTask& task) {
   std::size_t most = 0;

@@ -22,7 +22,7 @@ class CpuKernels {
   /// "OpenBLAS 0.3.21"; empty where the program is built without.
   [[nodiscard]] static std::string library();
 
-  explicit CpuKernels(std::size_t elements) : numbers_(elements, 1.0F) {}
+  explicit CpuKernels(std::size_t elements);
   /// @pre need_of(task) ≤ elements
   /// @throws EnvironmentError for products where there is no library; std::runtime_error when asked to stop
   void run(const ComputeTask& task, const std::stop_token& stop);

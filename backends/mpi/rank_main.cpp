@@ -53,10 +53,11 @@ void heed_end_signals(std::shared_ptr<RankProgress> progress) {
 }
 
 /// Says what is wrong, and ends all ranks.
+/// @param progress  null until it is made
 template <class Run>
-void or_abort(World& world, RankProgress& progress, const Run& run) {
+void or_abort(World& world, const std::shared_ptr<RankProgress>& progress, const Run& run) {
   const auto end = [&](int code, const char* what) {
-    progress.set(RankStage::Failed);
+    if (progress) progress->set(RankStage::Failed);
     fmt::print(stderr, "rank {}: {}\n", world.rank(), what);
     std::fflush(stderr);
     world.abort(code);
@@ -78,10 +79,11 @@ void run_rank(const char* folder) {
   const ExecutionPlan plan = read_plan(folder);
   const std::unique_ptr<World> world = make_mpi_world();
   alarm(0);
-  const auto progress = std::make_shared<RankProgress>(folder, static_cast<std::size_t>(world->rank()),
-                                                       plan.schedule.streams.size());
-  heed_end_signals(progress);
-  or_abort(*world, *progress, [&] {
+  std::shared_ptr<RankProgress> progress;
+  or_abort(*world, progress, [&] {
+    progress = std::make_shared<RankProgress>(folder, static_cast<std::size_t>(world->rank()),
+                                              plan.schedule.streams.size());
+    heed_end_signals(progress);
     const auto ranks = plan.schedule.world_size();
     if (ranks != static_cast<std::size_t>(world->size()))
       throw EnvironmentError(

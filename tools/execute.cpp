@@ -133,10 +133,10 @@ class Execute : public Subcommand {
     report.compute = plan_.compute;
     report.record = std::move(measured.record);
     report.timeline = std::move(measured.timeline);
+    if (!trace_.empty()) write_trace(trace_, report.timeline);  // first: what was measured is not to be had again
     const std::optional<RunResult> simulated = simulate_beside(question, plan_.compute);
     if (simulated) report.simulated_step = simulated->step_time;
     fmt::print("{}\n", json_ ? execution_json(report) : execution_table(report));
-    if (!trace_.empty()) write_trace(trace_, report.timeline);
     if (simulated && !simulated_.empty()) write_trace(simulated_, simulated->timeline);
     if (!trace_.empty() && !simulated_.empty())
       spdlog::info("compare op by op: syncline compare {} {}", simulated_, trace_);

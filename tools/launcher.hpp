@@ -35,8 +35,9 @@ struct Ended {
       0;  // the signal by which this process was asked to end, and had all end: SIGINT, SIGTERM, SIGHUP; 0: none
 };
 
-/// Runs it to its end in a process group of its own; what it prints goes to stderr. A SIGINT, SIGTERM or SIGHUP to this
-/// process ends it; nothing of the group is there any more afterwards, and it does not outlive this process either.
+/// Runs it to its end in a process group of its own; what it prints goes to stderr. A SIGINT, SIGTERM or
+/// SIGHUP to this process ends it; nothing of the group is there any more afterwards, and it does not
+/// outlive this process either.
 /// @throws EnvironmentError when it cannot be started
 [[nodiscard]] Ended run_to_end(const Launch& launch);
 

@@ -50,7 +50,8 @@ struct RankTrace {
 [[nodiscard]] std::vector<RankTrace> read_progress(const std::filesystem::path& folder,
                                                    const Schedule& schedule);
 
-/// A line for each rank that died without a word: "rank 2 died at: F mb 3, ... (compute); ...". Empty where none did.
+/// A line for each rank that died without a word: "rank 2 died at: F mb 3, ... (compute); ...". Empty where
+/// none did.
 [[nodiscard]] std::string who_died(const std::filesystem::path& folder, const ExecutionPlan& plan);
 
 }  // namespace syncline

@@ -1,4 +1,5 @@
-// Streams as threads: one each, which carries out what is put into it, one op after another. For runtimes on processors.
+// Streams as threads: one each, which carries out what is put into it, one op after another. For runtimes on
+// processors.
 #pragma once
 
 #include <condition_variable>
@@ -19,8 +20,8 @@ namespace syncline {
 /// The streams of a Runtime, and their events; its calls of the same names have the same meaning.
 class StreamThreads {
  public:
-  /// Carries an op out, and returns when it has ended. May throw; then all streams are asked to stop, and what is thrown
-  /// comes out of synchronize() and finish().
+  /// Carries an op out, and returns when it has ended. May throw; then all streams are asked to stop, and
+  /// what is thrown comes out of synchronize() and finish().
   using Work = std::function<void(const std::stop_token&)>;
 
   /// @param ops  of the rank's program

@@ -1,4 +1,5 @@
-// Collectives of a schedule as calls of MPI. Only for sources of this folder and its tests: it includes mpi.h.
+// Collectives of a schedule as calls of MPI. Only for sources of this folder and its tests: it includes
+// mpi.h.
 #pragma once
 
 #include <mpi.h>
@@ -31,8 +32,8 @@ class CollectiveCall {
   /// @param channel  of the members, among which `task.position` is the rank; MPI_COMM_NULL where it is alone
   CollectiveCall(const CollectiveTask& task, MPI_Comm channel);
 
-  /// Begins it and returns what to wait for. All members call it together. Sums are of floats. A rank that is alone moves
-  /// nothing.
+  /// Begins it and returns what to wait for. All members call it together. Sums are of floats. A rank that
+  /// is alone moves nothing.
   /// @throws EnvironmentError when a call fails
   [[nodiscard]] std::vector<MPI_Request> begin(const Buffers& buffers) const;
 

@@ -16,12 +16,12 @@ namespace syncline {
 
 /// Carries ops out by MPI and the processor.
 ///
-/// A collective waits for all members before any data moves, as NCCL's kernels do; so none ends before all have come.
-/// What of an op lasted until then is waiting.
+/// A collective waits for all members before any data moves, as NCCL's kernels do; so none ends before all
+/// have come. What of an op lasted until then is waiting.
 /// @param world     of make_mpi_world(); like all others it outlives the runtime
 /// @param progress  told what each stream is at
-/// @throws EnvironmentError  of all calls: when MPI fails, when the buffers do not fit in memory, when kernels are to be
-///                           computed and there is no BLAS library
+/// @throws EnvironmentError  of all calls: when MPI fails, when the buffers do not fit in memory, when
+///                           kernels are to be computed and there is no BLAS library
 [[nodiscard]] std::unique_ptr<Runtime> make_mpi_runtime(const ExecutionPlan& plan, const World& world,
                                                         RankProgress& progress);
 

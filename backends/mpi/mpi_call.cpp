@@ -12,7 +12,8 @@
 namespace syncline::mpi {
 namespace {
 
-// A sleep ends late by the time that the system takes to wake a thread: that much is spent looking at the clock.
+// A sleep ends late by the time that the system takes to wake a thread: that much is spent looking at the
+// clock.
 constexpr Seconds Looking{50e-6};
 // Sleeps are no longer than this, so that who is asked to stop does.
 constexpr Seconds LongestSleep{0.05};

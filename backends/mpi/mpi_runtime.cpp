@@ -75,8 +75,8 @@ class Needs {
   std::vector<StreamNeed> streams_;
 };
 
-/// Tags of messages between ranks, one an op: a rank and its peer count what they send each other by message, then by
-/// order, and so agree.
+/// Tags of messages between ranks, one an op: a rank and its peer count what they send each other by
+/// message, then by order, and so agree.
 std::map<std::uint32_t, int> tags_of(const RankProgram& program) {
   using Peer = std::pair<RankId, bool>;
   std::map<Peer, std::map<int, int>> counts;  // of transfers, by message
@@ -204,7 +204,8 @@ void MpiRuntime::refuse_too_much(Bytes need) const {
                     ranks, machine(), to_text(Bytes(all)), to_text(Bytes(free))));
 }
 
-/// In the order of the channels' numbers, which is the same for all ranks: who waits here waits for one that comes.
+/// In the order of the channels' numbers, which is the same for all ranks: who waits here waits for one that
+/// comes.
 void MpiRuntime::join_channels(const RankProgram& program) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &wires_), "MPI_Comm_dup");
   std::vector<std::uint32_t> order(program.channels.size());

@@ -1,4 +1,5 @@
-// `syncline execute` as a user meets it: what was measured keeps to the schedule, and nothing is left running.
+// `syncline execute` as a user meets it: what was measured keeps to the schedule, and nothing is left
+// running.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -41,7 +42,8 @@ struct NodeFolder : Folder {
   }
 };
 
-/// All kinds of ops: rank r sends to r + 1 round the ring, eagerly on one stream, and otherwise on two others.
+/// All kinds of ops: rank r sends to r + 1 round the ring, eagerly on one stream, and otherwise on two
+/// others.
 std::string all_kinds() {
   std::string text = ScheduleHead +
                      "stream compute\nstream net\nstream wire\nstream wire-out\nstream wire-in\n"
@@ -87,9 +89,10 @@ std::string waiting(const std::string& seconds) {
          "\nrole 0 \"all\" ranks=0-3\n  op 0 compute work=0 stream=compute phase=F layer=3\nend\n";
 }
 
-// --- what a measured timeline has to keep to ------------------------------------------------------------------------
+// --- what a measured timeline has to keep to ---------------------------------------------------------------
 
-/// Each rank's spans are its program's ops in order; no stream has two at once; none starts before its `after` ends.
+/// Each rank's spans are its program's ops in order; no stream has two at once; none starts before its
+/// `after` ends.
 void check_order(const Schedule& schedule, const Timeline& timeline) {
   const std::vector<std::uint32_t> first = first_op_of_role(schedule);
   std::size_t at = 0;
@@ -116,8 +119,8 @@ void check_order(const Schedule& schedule, const Timeline& timeline) {
   CHECK(at == timeline.spans.size());
 }
 
-/// No collective ends on a member before all have come to it, and nothing is received before it was sent: to within what
-/// clocks differ by.
+/// No collective ends on a member before all have come to it, and nothing is received before it was sent: to
+/// within what clocks differ by.
 void check_causes(const Schedule& schedule, const Timeline& timeline, Seconds clock_error) {
   struct Meeting {
     std::size_t ends = 0;
@@ -167,7 +170,7 @@ json execute_and_check(const Folder& folder, const std::string& file, const std:
   return object;
 }
 
-// --- processes --------------------------------------------------------------------------------------------------------
+// --- processes ---------------------------------------------------------------------------------------------
 
 /// Starts the program as a shell does in the background.
 pid_t start(const Folder& folder, std::vector<std::string> arguments) {

@@ -1,5 +1,5 @@
-// A program for mpirun: carries every kind of collective out, and looks at what has arrived. Exit code 1 where a number is
-// not in its place, with a line for each kind that is wrong.
+// A program for mpirun: carries every kind of collective out, and looks at what has arrived. Exit code 1
+// where a number is not in its place, with a line for each kind that is wrong.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -134,8 +134,8 @@ class MachineCalibration {
   }
 
   bool kernels() {
-    const bool gpu = request_.backend.backend == "cuda";
-    const Precision precision = gpu ? Precision::Bf16 : Precision::Fp32;
+    const bool gpu = on_gpu();
+    const Precision precision = precision_of_products();
     const Schedule schedule = calibrate::kernel_schedule(
         request_.ranks, precision, gpu ? LargestProductOfGpu : LargestProduct, LargestPass, request_.repeats);
     fmt::print(stderr, "kernels: {} shapes\n", schedule.works.size());
@@ -178,7 +178,7 @@ class MachineCalibration {
   /// As fast as its fastest product, with the memory of the machine shared among the ranks.
   Device bare_processor() const {
     Device device;
-    device.peak[Precision::Fp32] = kernels_->best;
+    device.peak[precision_of_products()] = kernels_->best;
     device.memory = Bytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
                           request_.ranks);
     device.hbm_bandwidth = kernels_->memory;
@@ -192,6 +192,8 @@ class MachineCalibration {
     return fmt::format("version: {}\n", ConfigVersion) + to_yaml(write_fields(fields_of(device)));
   }
 
+  [[nodiscard]] bool on_gpu() const { return request_.backend.backend == "cuda"; }
+  [[nodiscard]] Precision precision_of_products() const { return on_gpu() ? Precision::Bf16 : Precision::Fp32; }
   [[nodiscard]] std::string source() const {
     return fmt::format("measured on {} by syncline calibrate --backend {} --ranks {}", machine_, request_.backend.backend,
                        request_.ranks);

@@ -114,7 +114,11 @@ class Results {
     timeline.about.emplace_back("step-times", to_texts(record_.step_times));
     timeline.about.emplace_back("shown", fmt::format("repeat {}, of the median step", record_.shown + 1));
     timeline.about.emplace_back("clock-error", "up to " + to_text(record_.clock_error));
-    write_trace((folder_ / TimelineFile).string(), timeline);
+    const fs::path file = folder_ / TimelineFile, fresh = file.string() + ".new";
+    write_trace(fresh.string(), timeline);
+    std::error_code failed;
+    fs::rename(fresh, file, failed);  // who is cut short leaves the one before
+    if (failed) throw EnvironmentError(fmt::format("cannot write {}: {}", file.string(), failed.message()));
     write_record(folder_, record_);
   }
 

@@ -127,7 +127,7 @@ TEST_CASE("what ranks measured is a timeline that follows the schedule") {
     CHECK((at(rank, 3).end - at(rank, 3).start).si() >= 0.02 * (rank == 0 ? 0.5 : 1.5));
   }
   CHECK(std::abs((at(0, 4).transfer - at(1, 4).transfer).si()) <= slack);  // all members of a collective
-  CHECK(at(0, 4).transfer.si() == doctest::Approx(at(1, 4).start.si()).epsilon(0.1));  // rank 1 has more to do
+  CHECK(at(0, 4).transfer.si() >= std::max(at(0, 4).start, at(1, 4).start).si() - slack);  // when the last has come
   for (const TimelineOp& op : timeline.ops) CHECK(op.algorithm.empty());
 }
 

@@ -43,7 +43,7 @@ TopologySpec bare_node(int ranks, const std::vector<calibrate::FabricRow>& rows)
   LinkSpec& link = spec.scale_up.emplace().link;
   Seconds shortest{1};
   for (const calibrate::FabricRow& row : rows) {
-    if (row.op != calibrate::NcclOp::SendReceive) continue;
+    if (row.op != calibrate::NcclOp::SendReceive || row.ranks != 2) continue;
     link.bandwidth = std::max(link.bandwidth, row.size / row.time);
     shortest = std::min(shortest, row.time);
   }
@@ -72,6 +72,7 @@ class MachineCalibration {
         backend_(request.backend),
         machine_(host_name()),
         folder_(request.folder) {
+    if (largest_ < Bytes(SmallestSize)) refuse("--largest", fmt::format("must be {} or more", to_text(Bytes(SmallestSize))));
     std::error_code failed;
     fs::create_directories(folder_, failed);
     if (failed) throw EnvironmentError(fmt::format("cannot make the folder {}: {}", folder_.string(), failed.message()));
@@ -108,7 +109,7 @@ class MachineCalibration {
     TopologySpec base = request_.topology.empty() ? TopologySpec{} : load_topology(request_.topology);
     const int per_node = request_.topology.empty() ? request_.ranks : std::min(base.accelerators_per_node, request_.ranks);
     const std::vector<calibrate::FabricRow> rows =
-        calibrate::measured_rows(probes, request_.ranks / per_node, *timeline);
+        calibrate::measured_rows(probes, per_node, *timeline);
     write("collectives.csv", calibrate::rows_csv(rows, machine_));
     if (request_.topology.empty()) {
       base = bare_node(request_.ranks, rows);

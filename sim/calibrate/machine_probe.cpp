@@ -146,7 +146,7 @@ Schedule collective_schedule(int world, std::span<const CollectiveProbe> probes,
   return std::move(sketch).finish();
 }
 
-std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, int nodes, const Timeline& timeline) {
+std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, int per_node, const Timeline& timeline) {
   struct Instance {
     Seconds come, end;
   };
@@ -164,8 +164,10 @@ std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, in
   for (const auto& [key, instance] : instances)
     times[static_cast<std::size_t>(std::get<0>(key))].push_back(instance.end - instance.come);
   std::vector<FabricRow> rows;
-  for (std::size_t i = 0; i < probes.size(); ++i)
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const int nodes = (probes[i].ranks + per_node - 1) / per_node;
     rows.push_back({probes[i].op, probes[i].ranks, nodes, probes[i].size, median(times[i]), {}, "measured here", {}});
+  }
   return rows;
 }
 

@@ -31,8 +31,9 @@ struct CollectiveProbe {
                                            Seconds stagger);
 
 /// One row a probe: the median over its repeats and groups of the time from the last member's coming to the last one's end.
+/// @param per_node  ranks of a node, which are neighbours: a pair's node is one where the world's are several
 /// @param timeline  of collective_schedule() of the same probes
-[[nodiscard]] std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, int nodes,
+[[nodiscard]] std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, int per_node,
                                                    const Timeline& timeline);
 
 /// As a table that `calibrate fabric --csv` reads: op, gpu, ranks, nodes, size_bytes, time_us.

@@ -41,7 +41,7 @@ TEST_CASE("probes are sound schedules, and measuring a simulated machine gives i
   const std::vector<CollectiveProbe> probes = collective_probes(4, Sizes);
   const Schedule schedule = collective_schedule(4, probes, 3, Seconds(0.001));
   REQUIRE(check_schedule(schedule) == std::vector<std::string>{});
-  const std::vector<FabricRow> rows = measured_rows(probes, 1, simulated(schedule));
+  const std::vector<FabricRow> rows = measured_rows(probes, 4, simulated(schedule));
   REQUIRE(rows.size() == probes.size());
   const auto time = [&](NcclOp op, int ranks) {
     for (const FabricRow& row : rows)
@@ -68,11 +68,17 @@ TEST_CASE("the time of a probe is from the last to come to the last to end, in t
   add(0, 0, 1.0, 5.0), add(0, 1, 3.0, 5.5);     // 2.5
   add(1, 0, 11.0, 12.0), add(1, 1, 10.0, 12.0);  // 1
   add(2, 0, 20.0, 29.0), add(2, 1, 20.0, 21.0);  // 9
-  const std::vector<FabricRow> rows = measured_rows(probes, 1, timeline);
+  const std::vector<FabricRow> rows = measured_rows(probes, 2, timeline);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].time == Seconds(2.5));
   CHECK(rows_csv(rows, "one, machine") ==
         "op,gpu,ranks,nodes,size_bytes,time_us\nall_reduce,\"one, machine\",2,1,1000,2500000.000\n");
+}
+
+TEST_CASE("a pair lies in one node where the world lies in two") {
+  const std::vector<CollectiveProbe> probes = collective_probes(4, std::array{Bytes(4e6)});
+  const Schedule schedule = collective_schedule(4, probes, 1, Seconds(0.001));
+  for (const FabricRow& row : measured_rows(probes, 2, simulated(schedule))) CHECK(row.nodes == row.ranks / 2);
 }
 
 TEST_CASE("what an op takes of host and stream is read out of ops without work") {

@@ -49,6 +49,7 @@ work 0 "small"
   kernel gemm fp16 m=1000 n=1000 k=1000 flop=2000000000 hbm-bytes=6000000
   kernel gemm tf32 m=512 n=512 k=512 flop=268435456 hbm-bytes=3145728
   kernel gemm fp32 m=512 n=512 k=512 flop=268435456 hbm-bytes=3145728
+  kernel gemm fp8 batch=2 m=1024 n=1024 k=1024 flop=4294967296 hbm-bytes=12582912
   kernel attention bf16 batch=8 m=1024 n=1024 k=128 flop=2147483648 hbm-bytes=8388608
   kernel elementwise bf16 hbm-bytes=16777216
   kernel gather bf16 hbm-bytes=16777216

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 
@@ -159,12 +160,24 @@ double most_of(Unit unit, std::string_view text) {
   return most;
 }
 
+bool has_kind(const Timeline& timeline, std::string_view kind) {
+  return std::ranges::any_of(timeline.spans,
+                             [&](const Span& span) { return kind_of(timeline.ops[span.op]) == kind; });
+}
+
 /// @throws InputError  when neither timeline has such ops
 void check_kind(const Comparison& c, const Limit& limit, Breaks& out) {
   const auto kind = std::ranges::find(c.kinds, limit.what, &Group::name);
   if (kind != c.kinds.end()) {
     const std::string times = both(kind->work_a, kind->work_b);
     return check_share(limit, kind->error, fmt::format("{} ops, {}", kind->ops, times), out);
+  }
+  const bool in_a = has_kind(c.a.timeline, limit.what), in_b = has_kind(c.b.timeline, limit.what);
+  if (in_a || in_b) {  // none that both have: A / 0 - 1 or 0 / B - 1
+    const char* where = !in_b ? "in A alone" : !in_a ? "in B alone" : "no two are the same op";
+    const double error = in_a ? std::numeric_limits<double>::infinity() : -1;
+    out.push_back({limit.what, fmt::format("{}: {}{}", limit.what, where, beyond(limit)), error, limit.most});
+    return;
   }
   std::vector<std::string> known;
   for (const Measure& measure : Measures) known.emplace_back(measure.name);

@@ -126,6 +126,17 @@ TEST_CASE("a limit for a kind that is not there is refused with the ones that ar
   }
 }
 
+TEST_CASE("a kind that only one timeline has is beyond any limit") {
+  const Timeline whole = MadeUpJob().run();
+  Timeline part = whole;
+  std::erase_if(part.spans, [&](const Span& span) { return part.ops[span.op].name == "all-gather"; });
+  const auto limits = parse_limits("all-gather=500%", "--t");
+  const auto broken = broken_limits(compare::compare(whole, part, {}), limits);
+  REQUIRE(broken.size() == 1);
+  CHECK(broken[0].message == "all-gather: in A alone, beyond 500%");
+  CHECK(broken_limits(compare::compare(part, whole, {}), limits).size() == 1);
+}
+
 TEST_CASE("text and JSON say what a comparison found") {
   const Timeline a = MadeUpJob().run();
   Timeline b =

@@ -133,7 +133,7 @@ CLI::Option* add_backend_options(CLI::App& app, BackendOptions& options) {
                              ->check(CLI::IsMember(carrier_names()));
   CLI::Option* launcher =
       app.add_option("--launcher", options.launch.launcher,
-                     "In place of mpirun, such as 'srun -n {ranks}'; needs --work-folder on a file "
+                     "In place of mpirun, such as 'srun -K -n {ranks}'; needs --work-folder on a file "
                      "system that all machines see")
           ->type_name("COMMAND");
   app.add_option("--hostfile", options.launch.hostfile,

@@ -13,7 +13,7 @@ namespace syncline {
 struct LaunchOptions {
   std::size_t processes = 1;
   std::string hostfile;  // for mpirun; empty: all on this machine
-  std::string launcher;  // "srun -n {ranks}", in place of mpirun; empty: mpirun
+  std::string launcher;  // "srun -K -n {ranks}", in place of mpirun; empty: mpirun
 };
 
 struct Launch {

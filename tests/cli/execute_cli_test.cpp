@@ -2,6 +2,7 @@
 // running.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,19 @@ pid_t start(const Folder& folder, std::vector<std::string> arguments) {
   for (std::string& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);
   execv(SYNCLINE_PROGRAM, words.data());
+  _exit(127);
+}
+
+/// Starts the program on a terminal, whose other end is `terminal`; temporary files lie in `temporary`.
+pid_t start_on_terminal(const Folder& folder, const std::string& temporary, int& terminal) {
+  const pid_t process = forkpty(&terminal, nullptr, nullptr, nullptr);
+  REQUIRE(process >= 0);
+  if (process != 0) return process;
+  if (chdir((folder / "").c_str()) != 0) _exit(1);
+  setenv("SYNCLINE_DATA", Data.c_str(), 1);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  setenv("TERM", "xterm", 1);
+  execl(SYNCLINE_PROGRAM, "syncline", "execute", "long.txt", "--topology", "node.yaml", nullptr);
   _exit(127);
 }
 
@@ -389,6 +403,26 @@ TEST_SUITE("cli: execute") {
       CHECK(WTERMSIG(end.status) == signal);
       CHECK(within(std::chrono::seconds(5), [&] { return ranks_on(folder / "work").empty(); }));
     }
+  }
+
+  TEST_CASE("Ctrl-C on a terminal ends the ranks first, and takes the temporary folder away") {
+    SKIP_WITHOUT_MPI();
+    const NodeFolder folder;
+    folder.write("long.txt", waiting("60"));
+    const std::string temporary = folder / "tmp";
+    std::filesystem::create_directory(temporary);
+    int terminal = -1;
+    const pid_t process = start_on_terminal(folder, temporary, terminal);
+    REQUIRE(within(std::chrono::seconds(60), [&] { return ranks_on(temporary).size() == 4; }));
+    REQUIRE(write(terminal, "\x03", 1) == 1);
+    const End end = end_of(process);
+    CHECK(end.in_time);
+    CHECK(WIFSIGNALED(end.status));
+    CHECK(WTERMSIG(end.status) == SIGINT);
+    CHECK(within(std::chrono::seconds(5), [&] { return ranks_on(temporary).empty(); }));
+    for (const auto& entry : std::filesystem::directory_iterator(temporary))
+      CHECK(!entry.path().filename().string().starts_with("syncline-execute-"));
+    close(terminal);
   }
 
   TEST_CASE("when the program itself is killed, its ranks end, too") {

@@ -115,7 +115,7 @@ void tell_failure(int code, const std::string& died) {
   if (code == OurBug) throw std::logic_error("a rank broke a promise; see above");
   const std::string who = died.empty() ? "a rank died" : died;
   if (code == CheckFailed)
-    spdlog::error("a rank hung; all ranks were ended");
+    spdlog::error("a rank hung or failed, see above; all ranks were ended");
   else if (code > OfSignals)
     spdlog::error("{}, by signal {} ({}); all ranks were ended", who, code - OfSignals,
                   strsignal(code - OfSignals));

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 
 #include "sim/calibrate/device_fit.hpp"
@@ -72,6 +73,8 @@ class MachineCalibration {
         backend_(request.backend),
         machine_(host_name()),
         folder_(request.folder) {
+    if (request.kernels && request.backend.backend == "cuda" && request.device.empty())
+      refuse("--device", "is needed with --kernels on GPUs: the device that has what is not measured, such as memory");
     if (largest_ < Bytes(SmallestSize)) refuse("--largest", fmt::format("must be {} or more", to_text(Bytes(SmallestSize))));
     std::error_code failed;
     fs::create_directories(folder_, failed);
@@ -103,7 +106,7 @@ class MachineCalibration {
     fmt::print(stderr, "collectives: {} of them, {} times each, among {} ranks\n", probes.size(), request_.repeats,
                request_.ranks);
     const std::optional<Timeline> timeline =
-        timeline_of(calibrate::collective_schedule(request_.ranks, probes, request_.repeats, Stagger),
+        timeline_of(calibrate::collective_schedule(request_.ranks, probes, 1 + request_.repeats, Stagger),
                     ComputeBy::PlannedTime);
     if (!timeline) return false;
     TopologySpec base = request_.topology.empty() ? TopologySpec{} : load_topology(request_.topology);
@@ -149,8 +152,10 @@ class MachineCalibration {
                     ComputeBy::Kernels);
     if (!beside) return false;
     rate_beside_communication_ = calibrate::rate_beside_communication(*beside);
-    fmt::print("products run at {:.3g} of their rate beside communication; memory passes {}\n",
-               rate_beside_communication_, to_text(kernels_->memory));
+    fmt::print("memory passes {}; products run at {}\n", to_text(kernels_->memory),
+               rate_beside_communication_
+                   ? fmt::format("{:.3g} of their rate beside communication", *rate_beside_communication_)
+                   : "a rate beside communication that could not be seen: no product ran beside it throughout");
     return true;
   }
 
@@ -165,7 +170,7 @@ class MachineCalibration {
       write("device.yaml", device_text(device));
       return true;
     }
-    device.compute_rate_while_communicating = rate_beside_communication_;
+    if (rate_beside_communication_) device.compute_rate_while_communicating = *rate_beside_communication_;
     device.hbm_efficiency = std::min(1.0, kernels_->memory / device.hbm_bandwidth);
     const std::string file = (folder_ / "kernels.csv").string();
     calibrate::DeviceFitRequest request;
@@ -215,7 +220,7 @@ class MachineCalibration {
   const fs::path folder_;
   calibrate::LaunchCost launch_;
   std::optional<calibrate::MeasuredKernels> kernels_;
-  double rate_beside_communication_ = 1;
+  std::optional<double> rate_beside_communication_;
 };
 
 }  // namespace

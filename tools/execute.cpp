@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 
@@ -80,8 +81,9 @@ class Execute : public Subcommand {
     app.add_option("--warmup", plan_.warmup, "Steps before them")
         ->capture_default_str()
         ->check(CLI::Range(0, 10000));
-    app.add_option("--timeout", timeout_, "A rank of which no op ends for so long is taken for hung")
-        ->capture_default_str()
+    app.add_option("--timeout", timeout_,
+                   "A rank of which no op ends for so long is taken for hung (default: a minute, and all compute of the "
+                   "rank that has most)")
         ->type_name("TIME");
     app.add_option("--trace", trace_,
                    "Write the measured timeline for ui.perfetto.dev; gzip when it ends in .gz")
@@ -108,7 +110,7 @@ class Execute : public Subcommand {
  private:
   void check_options() {
     try {
-      plan_.timeout = parse_seconds(timeout_);
+      if (!timeout_.empty()) plan_.timeout = parse_seconds(timeout_);
     } catch (const std::invalid_argument& error) {
       refuse("--timeout", error.what());
     }
@@ -121,7 +123,22 @@ class Execute : public Subcommand {
     plan.schedule = question.schedule;
     for (const Work& work : plan.schedule.works)
       plan.work_times.push_back(work_time(work, question.cluster.device));
+    if (timeout_.empty()) plan.timeout += longest_compute(plan);
     return plan;
+  }
+
+  /// So long a rank may wait for another that computes. The sum of the ops of a role, at the slowest rank's speed.
+  static Seconds longest_compute(const ExecutionPlan& plan) {
+    Seconds longest;
+    for (const Role& role : plan.schedule.roles) {
+      Seconds sum;
+      for (const Op& op : role.program)
+        if (const auto* compute = std::get_if<Compute>(&op.body)) sum += plan.work_times[compute->work.value()];
+      longest = std::max(longest, sum);
+    }
+    double slowest = 1;
+    for (const RankSpeed& speed : plan.schedule.speeds) slowest = std::max(slowest, speed.factor);
+    return longest * slowest;
   }
 
   void report(const Question& question, Measured measured) const {
@@ -163,7 +180,7 @@ class Execute : public Subcommand {
     return context;
   }
 
-  std::string file_, compute_ = "time", timeout_ = "60s", trace_, simulated_, schedule_;
+  std::string file_, compute_ = "time", timeout_, trace_, simulated_, schedule_;
   std::vector<std::string> assignments_;
   ScheduleCluster where_;
   BackendOptions backend_;

@@ -35,10 +35,6 @@ constexpr int Calibrations = 21;
 constexpr std::uint64_t CalibrationSpin = 20'000;   // ns
 constexpr std::uint64_t CalibrationLead = 500'000;  // ns: for the host to get ahead of the stream
 
-bool on_host(const Task& task) {
-  return std::holds_alternative<HostWork>(task) || std::holds_alternative<HostWait>(task);
-}
-
 bool communicates(const Task& task) {
   return std::holds_alternative<CollectiveTask>(task) || std::holds_alternative<TransferTask>(task);
 }

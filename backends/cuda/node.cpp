@@ -25,7 +25,7 @@ int streams_of(std::span<const RankProgram> programs) {
   for (const RankProgram& program : programs) {
     std::set<StreamId> used;
     for (const Step& step : program.steps)
-      if (!std::holds_alternative<HostWork>(step.task) && !std::holds_alternative<HostWait>(step.task))
+      if (!on_host(step.task))
         used.insert(step.stream);
     streams += static_cast<int>(used.size());
   }

@@ -31,7 +31,12 @@ ClockOffset offset_of(std::span<const Ping> pings) {
     least = std::max(least, ping.there - ping.back);
     most = std::min(most, ping.there - ping.sent);
   }
-  return {(least + most) / 2, std::max(most - least, Seconds(0)) / 2, pings.back().there};
+  if (most < least) {  // the clocks drifted meanwhile: what the fastest says by itself
+    const Ping& fastest = *std::ranges::min_element(pings, {}, [](const Ping& one) { return one.back - one.sent; });
+    least = fastest.there - fastest.back;
+    most = fastest.there - fastest.sent;
+  }
+  return {(least + most) / 2, (most - least) / 2, pings.back().there};
 }
 
 std::vector<ClockOffset> measure_offsets(World& world, const std::string& clock,

@@ -43,7 +43,7 @@ class Walk {
     std::vector<OpTimes> times = runtime_.finish();
     for (std::uint32_t op = 0; op < count; ++op) {
       const Task& task = program_.steps[op].task;
-      if (std::holds_alternative<HostWork>(task) || std::holds_alternative<HostWait>(task)) times[op] = host[op];
+      if (on_host(task)) times[op] = host[op];
     }
     return times;
   }
@@ -58,8 +58,7 @@ class Walk {
   }
   void issue(std::uint32_t, const HostWait& wait) {
     const Task& awaited = program_.steps[wait.op.value()].task;
-    const bool host = std::holds_alternative<HostWork>(awaited) || std::holds_alternative<HostWait>(awaited);
-    if (!host) runtime_.synchronize(wait.op.value());
+    if (!on_host(awaited)) runtime_.synchronize(wait.op.value());
   }
 
   const RankProgram& program_;

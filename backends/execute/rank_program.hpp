@@ -53,6 +53,10 @@ struct TransferTask {
 
 using Task = std::variant<ComputeTask, CollectiveTask, TransferTask, HostWork, HostWait>;
 
+[[nodiscard]] inline bool on_host(const Task& task) {
+  return std::holds_alternative<HostWork>(task) || std::holds_alternative<HostWait>(task);
+}
+
 struct Step {
   Task task;
   StreamId stream{};                 // not of host ops

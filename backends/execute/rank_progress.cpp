@@ -55,6 +55,7 @@ RankProgress::~RankProgress() {
 
 void RankProgress::set(RankStage stage) {
   note(words_[0], static_cast<std::uint32_t>(stage));
+  msync(words_, size_, MS_SYNC);  // for readers on other machines
 }
 
 void RankProgress::begins(StreamId stream, std::uint32_t op) {

@@ -26,8 +26,7 @@ std::string standing(const ExecutionPlan& plan, const RankProgram& program, cons
   std::set<StreamId> seen;
   for (std::uint32_t op = 0; op < issued && op < program.steps.size(); ++op) {
     const Step& step = program.steps[op];
-    const bool host = std::holds_alternative<HostWork>(step.task) || std::holds_alternative<HostWait>(step.task);
-    if (host || ended[op] || !seen.insert(step.stream).second) continue;
+    if (on_host(step.task) || ended[op] || !seen.insert(step.stream).second) continue;
     text += fmt::format("  {}: {}\n", plan.schedule.streams[step.stream.value()], describe(plan, program, op));
     for (const std::uint32_t earlier : step.after)
       if (!ended[earlier]) text += fmt::format("    behind {}\n", describe(plan, program, earlier));

@@ -161,8 +161,10 @@ std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, in
     instance.end = std::max(instance.end, span.end);
   }
   std::vector<std::vector<Seconds>> times(probes.size());
-  for (const auto& [key, instance] : instances)
-    times[static_cast<std::size_t>(std::get<0>(key))].push_back(instance.end - instance.come);
+  for (const auto& [key, instance] : instances) {
+    const auto [probe, repeat, group] = key;
+    if (repeat > 0) times[static_cast<std::size_t>(probe)].push_back(instance.end - instance.come);
+  }
   std::vector<FabricRow> rows;
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const int nodes = (probes[i].ranks + per_node - 1) / per_node;
@@ -273,7 +275,7 @@ Schedule interference_schedule(int world, Precision precision, int size, Bytes b
   return std::move(sketch).finish();
 }
 
-double rate_beside_communication(const Timeline& timeline) {
+std::optional<double> rate_beside_communication(const Timeline& timeline) {
   Seconds communication_from = timeline.spans.front().end, communication_to;
   for (const Span& span : timeline.spans) {
     if (timeline.ops[span.op].kind != SpanKind::Communication) continue;
@@ -288,7 +290,7 @@ double rate_beside_communication(const Timeline& timeline) {
     if (layer == Beside && span.start >= communication_from && span.end <= communication_to)
       beside.push_back(span.end - span.start);
   }
-  if (alone.empty() || beside.empty()) return 1;
+  if (alone.empty() || beside.empty()) return std::nullopt;
   return std::min(1.0, median(alone) / median(beside));
 }
 

@@ -1,6 +1,7 @@
 // Schedules that measure a machine when they are executed on it, and what their timelines tell.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,13 +25,13 @@ struct CollectiveProbe {
 /// a number of four bytes.
 [[nodiscard]] std::vector<CollectiveProbe> collective_probes(int world, std::span<const Bytes> sizes);
 
-/// Each probe `repeats` times. Members come one after another, as in runs, and each is the last in turn: what comes early
+/// Each probe `repeats` times, the first of which is to warm up. Members come one after another, as in runs, and each is the last in turn: what comes early
 /// waits, and is woken up.
 /// @param stagger  between members; 0: all at once
 [[nodiscard]] Schedule collective_schedule(int world, std::span<const CollectiveProbe> probes, int repeats,
                                            Seconds stagger);
 
-/// One row a probe: the median over its repeats and groups of the time from the last member's coming to the last one's end.
+/// One row a probe: the median over its repeats but the first, and over groups, of the time from the last member's coming to the last one's end.
 /// @param per_node  ranks of a node, which are neighbours: a pair's node is one where the world's are several
 /// @param timeline  of collective_schedule() of the same probes
 [[nodiscard]] std::vector<FabricRow> measured_rows(std::span<const CollectiveProbe> probes, int per_node,
@@ -63,7 +64,8 @@ struct MeasuredKernels {
 
 /// One product over and over on every rank, first alone, then beside all-reduces of `bytes`.
 [[nodiscard]] Schedule interference_schedule(int world, Precision precision, int size, Bytes bytes);
-/// Rate of compute with a communication kernel resident, as a share of the rate alone; at most 1.
-[[nodiscard]] double rate_beside_communication(const Timeline& timeline);
+/// Rate of compute with a communication kernel resident, as a share of the rate alone; at most 1. Nothing when no product
+/// ran beside all-reduces from its start to its end.
+[[nodiscard]] std::optional<double> rate_beside_communication(const Timeline& timeline);
 
 }  // namespace syncline::calibrate

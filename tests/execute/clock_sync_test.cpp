@@ -25,6 +25,14 @@ TEST_CASE("pings leave an interval for the offset") {
   CHECK(found.at == Seconds(8.01));
 }
 
+TEST_CASE("pings that contradict each other, as when a clock was set meanwhile, leave what the fastest says") {
+  const std::array<Ping, 2> pings{Ping{Seconds(1), Seconds(6.001), Seconds(1.004)},
+                                  Ping{Seconds(2), Seconds(7.501), Seconds(2.002)}};
+  const ClockOffset found = offset_of(pings);
+  CHECK(found.offset.si() == doctest::Approx(5.5));
+  CHECK(found.error.si() == doctest::Approx(0.001));
+}
+
 TEST_CASE("a clock that drifts evenly is set right in between") {
   // 3 ms ahead at 10 s of its own, 4 ms at 20 s.
   const ClockOffset before{Seconds(0.003), Seconds(0), Seconds(10)}, after{Seconds(0.004), Seconds(0), Seconds(20)};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <tuple>
@@ -58,7 +59,8 @@ int concurrent_kernels(const RankProgram& program) {
 }
 
 int blocks_each(int multiprocessors, int kernels) {
-  return std::max(multiprocessors / std::max(kernels, 1), 1);
+  // NCCL rounds the channels of sends and receives up to a power of two (ncclTopoComputeP2pChannels).
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(multiprocessors / std::max(kernels, 1), 1))));
 }
 
 void require_same_order(std::span<const RankProgram> programs) {

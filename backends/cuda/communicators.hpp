@@ -31,7 +31,8 @@ using SplitRound = std::vector<CommunicatorGroup>;
 
 /// Blocks that a communicator's kernels may have (maxCTAs), so that all that run at once find room together:
 /// NCCL's kernels wait for each other across ranks, and one that finds no room while another waits for it is
-/// a deadlock. A block a multiprocessor; NCCL itself caps what is too many for it.
+/// a deadlock. A block a multiprocessor; a power of two, to which NCCL would raise those of sends and receives.
+/// NCCL itself caps what is too many for it.
 [[nodiscard]] int blocks_each(int multiprocessors, int kernels);
 
 /// NCCL matches the sends and receives of a communicator by their order alone.

@@ -71,8 +71,9 @@ TEST_CASE("kernels that run at once are counted by stream, and each eager wire h
                    transfer(true, 2, 0, 0, true),
                    transfer(true, 2, 0, 0, true)};
   CHECK(concurrent_kernels(program) == 4);  // streams 1, 2 and 3, and wire 2
-  CHECK(blocks_each(132, 4) == 33);
-  CHECK(blocks_each(132, 0) == 132);
+  CHECK(blocks_each(132, 4) == 32);
+  CHECK(blocks_each(132, 5) == 16);  // 26, which NCCL would make 32
+  CHECK(blocks_each(132, 0) == 128);
   CHECK(blocks_each(4, 8) == 1);
 }
 

@@ -185,13 +185,22 @@ std::optional<Measured> BackendRun::run(const ExecutionPlan& plan, const std::st
       throw EnvironmentError(
           fmt::format("no rank began, exit code {}; see whether this works: {}", ended.code,
                       fmt::join(launch_of(launch_options(ranks), {"hostname"}).command, " ")));
+    if (interrupted != 0 || ended.code != 0) rescue(folder.path() / TimelineFile);
     if (interrupted == 0 && ended.code != 0)
       tell_failure(ended.code, who_died(folder.path(), plan));
+    else if (interrupted == 0 && !fs::exists(folder.path() / ExecutionFile))
+      throw EnvironmentError("the launcher ended well, but no rank measured anything; does it start {ranks} processes?");
     else if (interrupted == 0)
       measured = {read_record(folder.path()), read_trace((folder.path() / TimelineFile).string())};
   }
   if (interrupted != 0) raise(interrupted);  // as if it had never been held back
   return measured;
+}
+
+void BackendRun::rescue(const fs::path& timeline) const {
+  if (options_.rescue.empty() || !fs::exists(timeline)) return;
+  write_trace(options_.rescue, read_trace(timeline.string()));
+  spdlog::info("what was measured before that is in {}", options_.rescue);
 }
 
 Ended BackendRun::launch(std::size_t ranks, const std::string& folder) const {

@@ -1,6 +1,7 @@
 // Plans carried out by a backend's programs: what `execute` and `calibrate --backend` have in common.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,7 @@ struct BackendOptions {
   std::string backend = "mpi";
   LaunchOptions launch{};      // but for the number of processes
   bool virtual_ranks = false;  // GPUs: several ranks on one
+  std::string rescue{};        // file for the timeline of what was measured before ranks failed or were ended; empty: none
   std::string folder{};        // where plans and what is measured lie; empty: a temporary one for each
 };
 /// --backend, --launcher, --hostfile, --virtual-ranks, --work-folder.
@@ -45,6 +47,7 @@ class BackendRun {
   [[nodiscard]] std::optional<Measured> run(const ExecutionPlan& plan, const std::string& origin) const;
 
  private:
+  void rescue(const std::filesystem::path& timeline) const;
   [[nodiscard]] bool several_machines() const;
   [[nodiscard]] LaunchOptions launch_options(std::size_t ranks) const;
   [[nodiscard]] Ended launch(std::size_t ranks, const std::string& folder) const;

@@ -43,6 +43,8 @@ std::optional<RunResult> simulate_beside(const Question& question, ComputeBy com
   }
 }
 
+constexpr double LeastScale = 1e-9, MostScale = 1e6;
+
 class Execute : public Subcommand {
  public:
   std::string name() const override { return "execute"; }
@@ -73,8 +75,7 @@ class Execute : public Subcommand {
         ->capture_default_str()
         ->check(CLI::IsMember({"time", "kernels"}));
     app.add_option("--scale", scale_, "Work of every op, times this: rows, FLOP, bytes, times")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+        ->capture_default_str();
     app.add_option("--repeats", plan_.repeats, "Steps that are measured")
         ->capture_default_str()
         ->check(CLI::Range(1, 10000));
@@ -99,6 +100,8 @@ class Execute : public Subcommand {
   ExitCode run() override {
     check_options();
     Question question = read_question(file_, overrides_of(assignments_), where_);
+    if (!question.cluster.faults.empty() || !question.cluster.noise.none())
+      spdlog::warn("faults and noise are simulated, but not carried out; leave them out to compare like with like");
     question.schedule = scaled(std::move(question.schedule), scale_);
     if (!schedule_.empty()) write_text_file(schedule_, schedule_text(question.schedule));
     std::optional<Measured> measured = BackendRun(backend_).run(plan_for(question), file_);
@@ -115,6 +118,12 @@ class Execute : public Subcommand {
       refuse("--timeout", error.what());
     }
     if (plan_.timeout <= Seconds(0)) refuse("--timeout", "must be above 0");
+    if (!(scale_ >= LeastScale && scale_ <= MostScale))
+      refuse("--scale", fmt::format("must be {} to {}, not {}", LeastScale, MostScale, scale_));
+    check_output("--trace", trace_);
+    check_output("--simulated", simulated_);
+    check_output("--schedule", schedule_);
+    backend_.rescue = trace_;
     plan_.compute = compute_ == "kernels" ? ComputeBy::Kernels : ComputeBy::PlannedTime;
   }
 

@@ -30,7 +30,8 @@ Metrics metrics_of(const ExecutionReport& report) {
 
 std::vector<std::vector<std::string>> head_rows(const ExecutionReport& report) {
   const ExecutionRecord& record = report.record;
-  const double spread = (report.slowest() - report.fastest()) / report.step_time();
+  const bool any = report.step_time() > Seconds(0);
+  const double spread = any ? (report.slowest() - report.fastest()) / report.step_time() : 0;
   std::vector<std::vector<std::string>> rows{
       {"executed by", fmt::format("{}, {} ranks", report.backend, report.ranks)},
       {"compute",
@@ -49,7 +50,7 @@ std::vector<std::vector<std::string>> head_rows(const ExecutionReport& report) {
 std::string stream_rows(const ExecutionReport& report) {
   std::vector<std::vector<std::string>> rows{{"stream", "busy", "of the step"}};
   for (const StreamBusy& stream : busy_streams(report.timeline))
-    rows.push_back({stream.stream, to_text(stream.busy), percent(stream.busy / report.step_time())});
+    rows.push_back({stream.stream, to_text(stream.busy), percent(report.step_time() > Seconds(0) ? stream.busy / report.step_time() : 0)});
   return aligned(rows, "lrr");
 }
 

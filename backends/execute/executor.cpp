@@ -149,14 +149,11 @@ void execute(const ExecutionPlan& plan, World& world, Runtime& runtime, const fs
   std::optional<Results> results;
   if (world.rank() == 0) results.emplace(plan, runtime, folder);
   runtime.prepare(program);
+  Watchdog watchdog(plan, program, runtime, world);  // between steps, too: ranks wait for each other there
   for (int step = 0; step < plan.warmup + plan.repeats; ++step) {
     const std::vector<ClockOffset> before = measure_offsets(world, clock, now);
     world.barrier();
-    std::vector<OpTimes> times;
-    {
-      Watchdog watchdog(plan, program, runtime, world);
-      times = walk(program, runtime, [&](std::uint32_t op) { watchdog.host_at(op); });
-    }
+    const std::vector<OpTimes> times = walk(program, runtime, [&](std::uint32_t op) { watchdog.host_at(op); });
     world.barrier();
     const std::vector<ClockOffset> after = measure_offsets(world, clock, now);
     if (step < plan.warmup) continue;

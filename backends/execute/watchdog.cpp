@@ -33,6 +33,7 @@ std::string standing(const ExecutionPlan& plan, const RankProgram& program, cons
   }
   if (issued < program.steps.size())
     text += fmt::format("  host: at {}\n", describe(plan, program, issued));
+  if (text.empty()) text = "  host: between two steps, waiting for other ranks\n";
   return text;
 }
 

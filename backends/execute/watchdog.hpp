@@ -19,7 +19,7 @@ namespace syncline {
 [[nodiscard]] std::string standing(const ExecutionPlan& plan, const RankProgram& program,
                                    const std::vector<bool>& ended, std::uint32_t issued);
 
-/// Watches a rank while it walks its program. When no op of it ends, and its host does not go on, for the plan's timeout,
+/// Watches a rank while it lives. When no op of it ends, and its host does not go on, for the plan's timeout,
 /// says on stderr what its streams are at, and aborts the world.
 class Watchdog {
  public:

@@ -111,10 +111,10 @@ std::string error_report(const FabricFit& fit) {
   text += "worst rows\n";
   for (std::size_t i = 0; i < std::min(WorstRows, order.size()); ++i) {
     const FabricRow& row = fit.rows[order[i]];
-    text += fmt::format("  {} {}, {} ranks, {} nodes: measured {}, predicted {} ({:+.0f} %); {}:{}\n",
+    text += fmt::format("  {} {}, {} ranks, {} nodes: measured {}, predicted {} ({:+.0f} %){}\n",
                         name_of(row.op), to_text(row.size), row.ranks, row.nodes, to_text(row.time),
-                        to_text(fit.predicted[order[i]]), 100 * error_of(fit, order[i]), row.place.file,
-                        row.place.line);
+                        to_text(fit.predicted[order[i]]), 100 * error_of(fit, order[i]),
+                        row.place.file.empty() ? "" : fmt::format("; {}:{}", row.place.file, row.place.line));
   }
   return text;
 }
@@ -134,7 +134,7 @@ std::string fitted_topology_file(const FabricFit& fit, const std::string& base_n
   for (const FabricRow& row : fit.rows) ++counts[{row.source, row.gpu, row.op, row.ranks, row.nodes}];
   for (const auto& [key, count] : counts) {
     const auto& [source, gpu, op, ranks, nodes] = key;
-    text += fmt::format("# - {}, {}: {} on {} ranks of {} node{}, {} rows\n", source, gpu, name_of(op), ranks,
+    text += fmt::format("# - {}{}{}: {} on {} ranks of {} node{}, {} rows\n", source, gpu.empty() ? "" : ", ", gpu, name_of(op), ranks,
                         nodes, nodes == 1 ? "" : "s", count);
   }
   TopologySpec spec = fit.topology;

@@ -26,7 +26,7 @@ std::string beyond(const Limit& limit) {
 }
 
 void check_share(const Limit& limit, std::optional<double> error, const std::string& figures, Breaks& out) {
-  if (!error || std::abs(*error) <= limit.most) return;
+  if (!error || std::abs(*error) <= std::max(limit.most, Notable)) return;
   out.push_back({limit.what,
                  fmt::format("{}: {}, {}{}", limit.what, figures, signed_percent(*error), beyond(limit)),
                  *error, limit.most});
@@ -54,7 +54,7 @@ void check_step(const Comparison& c, const Limit& limit, Breaks& out) {
 
 void check_each_op(const Comparison& c, const Limit& limit, Breaks& out) {
   name_each(
-      limit, farthest_off(c, limit.most),
+      limit, farthest_off(c, std::max(limit.most, Notable)),
       [&](std::uint32_t pair) {
         return Broken{"", fmt::format("op: {}{}", pair_text(c, pair), beyond(limit)), *c.ops[pair].error, 0};
       },

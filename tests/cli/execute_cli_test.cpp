@@ -278,6 +278,24 @@ TEST_SUITE("cli: execute") {
     }
   }
 
+  TEST_CASE("what was measured before a run is ended is kept, and files that cannot be written are told at once") {
+    SKIP_WITHOUT_MPI();
+    const NodeFolder folder;
+    folder.write("s.txt", all_kinds());
+    const Outcome ended = run(folder, "execute s.txt --warmup 0 --repeats 10000 --trace t.json" + On, "",
+                              "timeout -s INT 6 env");
+    CHECK(ended.code != 0);
+    CHECK_MESSAGE(contains(ended.err, "what was measured before that is in t.json"), ended.err);
+    CHECK(read_trace(folder / "t.json").ranks == 4);
+
+    const Outcome nowhere = run(folder, "execute s.txt --trace nowhere/t.json" + On);
+    CHECK(nowhere.code == 2);
+    CHECK_MESSAGE(contains(nowhere.err, "--trace: error: there is no folder"), nowhere.err);
+    const Outcome launcher = run(folder, "execute s.txt --launcher true --work-folder w" + On);
+    CHECK(launcher.code == 3);
+    CHECK_MESSAGE(contains(launcher.err, "no rank"), launcher.err);
+  }
+
   TEST_CASE("a scaled schedule is executed, and written, as it is simulated") {
     SKIP_WITHOUT_MPI();
     const NodeFolder folder;
@@ -333,6 +351,7 @@ TEST_SUITE("cli: execute") {
             {"virtual ranks", "execute s.txt --virtual-ranks" + On, 2, "--virtual-ranks: error: is of GPUs"},
             {"no common folder", "execute s.txt --hostfile h" + On, 2, "--work-folder: error: is needed"},
             {"scale", "execute s.txt --scale 0" + On, 2, "--scale"},
+            {"no scale", "execute s.txt --scale nan" + On, 2, "--scale"},
             {"too many ranks", "execute w.yaml", 2, "too many for this machine"},
         });
   }

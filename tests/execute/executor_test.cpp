@@ -161,4 +161,6 @@ TEST_CASE("who hangs says what each stream is at, and what that stands behind") 
         "  dp: all-reduce of 8.192 kB with dp 0 on dp, B\n"
         "    behind backward for 10 ms, B microbatch 0\n"
         "  host: at host wait for op 4\n");
+  ended.assign(8, true);
+  CHECK(standing(plan, program, ended, 8) == "  host: between two steps, waiting for other ranks\n");
 }

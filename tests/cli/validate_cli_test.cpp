@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/config/claim.hpp"
 #include "tests/cli/program.hpp"
 
 using namespace syncline;

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -133,10 +134,12 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return all;
 }
 
-/// What is added does not replace what is there.
+/// What is added does not replace what is there. Read from the system: a program that names `environ` has one of its own, and
+/// the MPI of a sweep, whose symbols are looked up beside it, another.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& added) {
   std::vector<std::string> all;
-  for (char** text = environ; *text != nullptr; ++text) all.emplace_back(*text);
+  std::ifstream own("/proc/self/environ", std::ios::binary);
+  for (std::string text; std::getline(own, text, '\0');) all.push_back(text);
   for (const auto& [name, value] : added)
     if (std::getenv(name.c_str()) == nullptr) all.push_back(name + "=" + value);
   return all;

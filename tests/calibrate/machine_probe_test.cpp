@@ -78,7 +78,7 @@ TEST_CASE("the time of a probe is from the last to come to the last to end, in t
 
 TEST_CASE("a pair lies in one node where the world lies in two") {
   const std::vector<CollectiveProbe> probes = collective_probes(4, std::array{Bytes(4e6)});
-  const Schedule schedule = collective_schedule(4, probes, 1, Seconds(0.001));
+  const Schedule schedule = collective_schedule(4, probes, 2, Seconds(0.001));
   for (const FabricRow& row : measured_rows(probes, 2, simulated(schedule))) CHECK(row.nodes == row.ranks / 2);
 }
 

@@ -388,7 +388,7 @@ TEST_SUITE("cli: execute") {
     CHECK(outcome.code == 1);
     CHECK(Clock::now() - begin < std::chrono::seconds(20));
     CHECK_MESSAGE(contains(outcome.err, "layer 3"), outcome.err);
-    CHECK(contains(outcome.err, "a rank hung; all ranks were ended"));
+    CHECK(contains(outcome.err, "a rank hung or failed, see above; all ranks were ended"));
   }
 
   TEST_CASE("when a rank is killed all end within ten seconds, and it is named with what it was at") {

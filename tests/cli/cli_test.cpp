@@ -171,6 +171,18 @@ TEST_SUITE("cli: bad input") {
     CHECK(contains(outcome.err, "SYNCLINE_DATA is \"/nonexistent\""));
   }
 
+  TEST_CASE("a file that --set names is looked for here, whatever folder the scenario is in") {
+    const Folder folder;
+    folder.write("mine.yaml",
+                 "version: 1\nname: mine\naccelerators: 16\naccelerators-per-node: 16\n"
+                 "scale-up: {kind: switch, link: {bandwidth: 400GBps, latency: 1us}}\n");
+    const std::string tiny = "'" + Data + "/tiny-16.yaml'";
+    const Outcome outcome = run(folder, "show " + tiny + " --set topology=mine.yaml");
+    CHECK_MESSAGE(outcome.code == 0, outcome.err);
+    CHECK(contains(outcome.out, "name: mine"));
+    CHECK(run(folder, "show " + tiny + " --set topology=nowhere.yaml").code == 2);
+  }
+
   TEST_CASE("a full disk is the environment's fault, exit code 3") {
     const Folder folder;
     for (const std::string& arguments :

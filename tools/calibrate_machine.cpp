@@ -14,6 +14,7 @@
 #include "sim/config/formats.hpp"
 #include "sim/config/scenario.hpp"
 #include "sim/core/error.hpp"
+#include "sim/core/host.hpp"
 #include "sim/core/units.hpp"
 #include "sim/device/device.hpp"
 #include "tools/output_file.hpp"
@@ -30,12 +31,6 @@ constexpr Bytes LargestPass{256e6};        // of memory: beyond all caches
 constexpr Bytes BesideProducts{16e6};      // all-reduces while products run
 constexpr int LargestProduct = 1024;       // rows and columns, on a processor
 constexpr int LargestProductOfGpu = 8192;  // ... on a GPU
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// One node, all ranks on a switch; its links as two ranks measured them.
 TopologySpec bare_node(int ranks, const std::vector<calibrate::FabricRow>& rows) {

@@ -90,11 +90,7 @@ class CompareCommand : public Subcommand {
   std::vector<Limit> all_limits() const {
     std::vector<Limit> limits;
     if (!tolerance_file_.empty()) limits = read_limits(tolerance_file_);
-    if (tolerance_.empty()) return limits;
-    for (Limit& limit : compare::parse_limits(tolerance_, "--tolerance")) {
-      std::erase_if(limits, [&](const Limit& other) { return other.what == limit.what; });
-      limits.push_back(std::move(limit));
-    }
+    if (!tolerance_.empty()) compare::lay_over(limits, compare::parse_limits(tolerance_, "--tolerance"));
     return limits;
   }
 

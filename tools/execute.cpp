@@ -9,7 +9,6 @@
 
 #include "backends/execute/plan.hpp"
 #include "backends/execute/scale.hpp"
-#include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/core/error.hpp"
 #include "sim/core/units.hpp"
 #include "sim/device/device.hpp"
@@ -21,6 +20,7 @@
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/question.hpp"
+#include "tools/simulated_execution.hpp"
 #include "tools/subcommand.hpp"
 
 namespace syncline {
@@ -28,15 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What it is simulated to come to; nothing where the cluster lacks what it needs. Planned time passes as fast beside
-/// communication as alone.
+/// What it is simulated to come to; nothing where the cluster lacks what it needs.
 std::optional<RunResult> simulate_beside(const Question& question, ComputeBy compute) {
-  RunOptions options;
-  Cluster cluster = question.cluster;
-  if (compute == ComputeBy::PlannedTime) cluster.device.compute_rate_while_communicating = 1;
-  if (question.scenario && question.scenario->detail == "full") options.detail = Detail::Full;
   try {
-    return make_simgrid_backend()->run(question.schedule, cluster, options);
+    return simulate_executed(question, compute);
   } catch (const std::invalid_argument& error) {
     spdlog::warn("not simulated: {}", error.what());
     return std::nullopt;

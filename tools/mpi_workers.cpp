@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "sim/core/error.hpp"
+#include "sim/core/host.hpp"
 #include "tools/mpi_plugin.hpp"
 
 namespace syncline {
@@ -77,12 +78,6 @@ std::optional<Message> take_message(const MpiPlugin& mpi) {
   return Message{from, static_cast<Kind>(text.front()), text.substr(1)};
 }
 
-std::string machine() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 /// What rank 0 knows of the others.
 class Desk {
  public:
@@ -131,7 +126,7 @@ class Desk {
       return send_item(mpi_, message.from, GoHome);  // taken for lost, and back: its item is written off
     if (message.kind == Ready && message.text != task_)
       throw EnvironmentError(fmt::format("rank {} of the MPI job reads other files than rank 0 on {}: {}",
-                                         message.from, machine(), message.text));
+                                         message.from, host_name(), message.text));
     if (worker.item) settle(*worker.item, message);
     give_next(message.from);
   }

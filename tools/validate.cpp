@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "backends/simgrid/simgrid_backend.hpp"
 #include "sim/compare/tolerance.hpp"
 #include "sim/config/catalogue.hpp"
 #include "sim/config/claim.hpp"
@@ -18,6 +17,7 @@
 #include "tools/build_info.hpp"
 #include "tools/options.hpp"
 #include "tools/question.hpp"
+#include "tools/simulated_execution.hpp"
 #include "tools/subcommand.hpp"
 
 namespace syncline {
@@ -47,9 +47,10 @@ struct ClaimVerdict {
 Verdict judge(const ClaimCase& one) {
   const Question question = read_question(one.scenario, overrides_of(one.set), {one.topology, one.device});
   try {
-    RunResult result = make_simgrid_backend()->run(question.schedule, question.cluster, {});
+    Timeline measured = read_trace(one.measured);
+    RunResult simulated = simulate_executed(question, compute_of(measured));
     const compare::Comparison comparison =
-        compare::compare(std::move(result.timeline), read_trace(one.measured), {});
+        compare::compare(std::move(simulated.timeline), std::move(measured), {});
     return {one.name,
             comparison.a.step_time,
             comparison.b.step_time,

@@ -107,7 +107,7 @@ class Results {
     record_.shown = order[(order.size() - 1) / 2];
     Timeline timeline = timelines_[static_cast<std::size_t>(record_.shown)];
     timeline.about = runtime_.about();
-    timeline.about.emplace_back("compute", name_of(plan_.compute));
+    timeline.about.emplace_back(ComputeKey, name_of(plan_.compute));
     timeline.about.emplace_back("warm-up", std::to_string(plan_.warmup));
     timeline.about.emplace_back("repeats", std::to_string(record_.step_times.size()));
     timeline.about.emplace_back("step-times", to_texts(record_.step_times));

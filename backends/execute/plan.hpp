@@ -19,6 +19,7 @@ enum class ComputeBy : std::uint8_t {
   Kernels,      // real products, attention and passes over memory, of the op's shape
 };
 [[nodiscard]] std::string_view name_of(ComputeBy value);  // "time", "kernels"
+inline constexpr const char* ComputeKey = "compute";       // under which the header of a timeline has it
 
 struct ExecutionPlan {
   Schedule schedule;

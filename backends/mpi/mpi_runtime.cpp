@@ -18,6 +18,7 @@
 #include "backends/mpi/mpi_backend.hpp"
 #include "backends/mpi/mpi_call.hpp"
 #include "sim/core/error.hpp"
+#include "sim/core/host.hpp"
 #include "sim/core/units.hpp"
 
 namespace syncline {
@@ -110,12 +111,6 @@ Bytes free_memory() {
   return Bytes(static_cast<double>(info.freeram) * info.mem_unit);
 }
 
-std::string machine() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 class MpiRuntime : public Runtime {
  public:
   MpiRuntime(const ExecutionPlan& plan, const World& world, RankProgress& progress)
@@ -201,7 +196,7 @@ void MpiRuntime::refuse_too_much(Bytes need) const {
     throw EnvironmentError(
         fmt::format("the buffers of {} ranks on {} take {}, and {} of memory are free; use more machines "
                     "(--hostfile) or less work (--scale)",
-                    ranks, machine(), to_text(Bytes(all)), to_text(Bytes(free))));
+                    ranks, host_name(), to_text(Bytes(all)), to_text(Bytes(free))));
 }
 
 /// In the order of the channels' numbers, which is the same for all ranks: who waits here waits for one that
@@ -300,7 +295,7 @@ std::vector<std::pair<std::string, std::string>> MpiRuntime::about() const {
   const std::string library(text);
   std::vector<std::pair<std::string, std::string>> about{
       {"backend", "mpi: " + library.substr(0, library.find(','))},
-      {"machine", fmt::format("{}, {} cores", machine(), std::thread::hardware_concurrency())},
+      {"machine", fmt::format("{}, {} cores", host_name(), std::thread::hardware_concurrency())},
       {"processes", std::to_string(world_.size())}};
   if (plan_.compute == ComputeBy::Kernels) about.emplace_back("kernels", mpi::CpuKernels::library());
   return about;

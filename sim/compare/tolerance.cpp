@@ -218,6 +218,13 @@ std::vector<Limit> parse_limits(std::string_view text, const std::string& flag) 
   return limits;
 }
 
+void lay_over(std::vector<Limit>& limits, std::vector<Limit> over) {
+  for (Limit& limit : over) {
+    std::erase_if(limits, [&](const Limit& other) { return other.what == limit.what; });
+    limits.push_back(std::move(limit));
+  }
+}
+
 std::vector<Broken> broken_limits(const Comparison& comparison, const std::vector<Limit>& limits) {
   std::vector<Broken> broken;
   for (const Limit& limit : limits) {

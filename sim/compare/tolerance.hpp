@@ -30,6 +30,9 @@ struct Limit {
 /// @throws InputError  at `flag`
 [[nodiscard]] std::vector<Limit> parse_limits(std::string_view text, const std::string& flag);
 
+/// Those of `over` take the place of those for the same.
+void lay_over(std::vector<Limit>& limits, std::vector<Limit> over);
+
 /// What is beyond its limit.
 struct Broken {
   std::string what;     // as in Limit

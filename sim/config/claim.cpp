@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <stdexcept>
 
 #include "sim/config/format_parts.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/config/tolerance_file.hpp"
 
 namespace syncline {
 
@@ -33,15 +33,8 @@ Codec texts_codec(std::vector<std::pair<std::string, std::string>>& texts) {
 Codec limits_codec(std::vector<compare::Limit>& limits) {
   return {"a map of limits such as step: 5%",
           [&limits](const ConfigValue& value) {
-            for (const ConfigEntry& entry : value.node.entries) {
-              try {
-                limits.push_back(compare::parse_limit(entry.key, entry.value.text));
-                limits.back().place = entry.mark.place();
-              } catch (const std::invalid_argument& error) {
-                value.errors.add(entry.value.mark.place(),
-                                 fmt::format("\"{}\": {}", value.below(entry.key), error.what()));
-              }
-            }
+            for (const ConfigEntry& entry : value.node.entries)
+              read_limit(entry, value.below(entry.key), limits, value.errors);
           },
           [] { return ConfigNode{}; }};
 }
@@ -86,10 +79,7 @@ Claim read_claim(const std::string& file) {
       assignment = assignment.substr(0, equals + 1) + value;
     }
     std::vector<compare::Limit> limits = claim.tolerance;
-    for (compare::Limit& own : one.tolerance) {
-      std::erase_if(limits, [&](const compare::Limit& other) { return other.what == own.what; });
-      limits.push_back(std::move(own));
-    }
+    compare::lay_over(limits, std::move(one.tolerance));
     one.tolerance = std::move(limits);
     if (one.tolerance.empty())
       throw InputError({{file, 0, 0, ""}, fmt::format("case \"{}\" has no tolerance, so nothing is claimed", one.name)});

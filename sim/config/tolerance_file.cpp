@@ -4,7 +4,6 @@
 
 #include <stdexcept>
 
-#include "sim/config/document.hpp"
 #include "sim/config/formats.hpp"
 
 namespace syncline {
@@ -12,20 +11,20 @@ namespace {
 
 constexpr std::string_view VersionKey = "version";
 
-void add_limit(const ConfigEntry& entry, std::vector<compare::Limit>& limits, ConfigErrors& errors) {
+}  // namespace
+
+void read_limit(const ConfigEntry& entry, const std::string& path, std::vector<compare::Limit>& limits, ConfigErrors& errors) {
   if (entry.value.kind != ConfigNode::Kind::Scalar) {
-    errors.add(entry.mark.place(), fmt::format("\"{}\" has no limit, expected such as 5%", entry.key));
+    errors.add(entry.mark.place(), fmt::format("\"{}\" has no limit, expected such as 5%", path));
     return;
   }
   try {
     limits.push_back(compare::parse_limit(entry.key, entry.value.text));
     limits.back().place = entry.mark.place();
   } catch (const std::invalid_argument& error) {
-    errors.add(entry.value.mark.place(), fmt::format("\"{}\": {}", entry.key, error.what()));
+    errors.add(entry.value.mark.place(), fmt::format("\"{}\": {}", path, error.what()));
   }
 }
-
-}  // namespace
 
 std::vector<compare::Limit> read_limits(const std::string& file) {
   ConfigErrors errors;
@@ -33,7 +32,7 @@ std::vector<compare::Limit> read_limits(const std::string& file) {
   std::vector<compare::Limit> limits;
   for (const ConfigEntry& entry : root.entries) {
     if (entry.key != VersionKey)
-      add_limit(entry, limits, errors);
+      read_limit(entry, entry.key, limits, errors);
     else if (entry.value.text != std::to_string(ConfigVersion))
       errors.add(entry.value.mark.place(),
                  fmt::format("version {} is not known, only {}", entry.value.text, ConfigVersion));

@@ -52,8 +52,15 @@ class Fitting {
       group("attention", rows_.attention, Figures::All);
     }
     if (!rows_.grouped.empty()) {
+      std::vector<KernelRow> told;
+      std::ranges::copy_if(rows_.grouped, std::back_inserter(told), [&](const KernelRow& row) {
+        return half(row) && row.bytes_said && !rows_.products.empty() &&
+               row.source == rows_.products.front().source;
+      });
+      const bool enough = figures_for(told.size()) != Figures::Plateau;
+      if (enough) fit_grouped(told, fit_.explanation);
       group("grouped", rows_.grouped, Figures::All);
-      fit_.groups.back().fitted = false;
+      fit_.groups.back().fitted = enough;
     }
     if (fit_.groups.empty())
       fail(fmt::format("nothing to fit to: of chip \"{}\" there is no product and no attention",

@@ -70,6 +70,7 @@ Seconds Explanation::measured(const KernelRow& row) {
   const double training = device.sustained_clock;
   device.sustained_clock = throttle.clock(row.time);
   Seconds time = kernel_time(row.kernel, device);
+  if (row.kernel.grouped) time = std::max(time, issue_time(row.kernel, device));
   device.sustained_clock = training;
   const auto cast = casts.find(row.kernel.precision);
   if (cast == casts.end()) return time;
@@ -153,6 +154,11 @@ void fit_precision(std::span<const KernelRow> rows, Precision precision, Explana
     unknown.push_back(microseconds(cast.fixed, 2, 1, 50));
   }
   fit(rows, unknown, explanation);
+}
+
+void fit_grouped(std::span<const KernelRow> rows, Explanation& explanation) {
+  GemmModel& gemm = explanation.device.gemm;
+  fit(rows, {{[&gemm](double value) { gemm.grouped_exposed_memory = value; }, {0.5, 0.2, 0, 1}}}, explanation);
 }
 
 void fit_attention(std::span<const KernelRow> rows, Explanation& explanation) {

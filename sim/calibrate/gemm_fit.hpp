@@ -70,6 +70,10 @@ void fit_products(std::span<const KernelRow> rows, Explanation& explanation);
 /// Products of another precision, all else being known: its own plateau, k-half, small-rate, and the cast.
 void fit_precision(std::span<const KernelRow> rows, Precision precision, Explanation& explanation);
 
+/// Grouped products of 16 bit, each product a kernel of its own, all else being known: grouped-exposed-memory. A
+/// benchmark's host has nothing to run ahead of: a row takes as long as its calls, if that is longer.
+void fit_grouped(std::span<const KernelRow> rows, Explanation& explanation);
+
 /// Flash attention: forward, backward, wide-head, ramp; at the clock at which products that take as long ran.
 void fit_attention(std::span<const KernelRow> rows, Explanation& explanation);
 

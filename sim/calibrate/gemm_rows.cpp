@@ -58,13 +58,18 @@ KernelRow product(const Row& row) {
   if (kernel.precision == Precision::Fp8 && row.text("kind").find("block") != std::string::npos)
     kernel.precision = Precision::Fp8Block;
   kernel.m = row.whole("m"), kernel.n = row.whole("n"), kernel.k = row.whole("k");
-  if (!row.text("groups").empty()) kernel.batch = row.whole("groups");
+  if (!row.text("groups").empty()) {
+    kernel.batch = row.whole("groups");
+    kernel.grouped = true;
+    kernel.launches = static_cast<int>(kernel.batch);
+  }
   if (stage == "bwd_grad_act") std::swap(kernel.n, kernel.k);
   if (stage == "bwd_grad_w") std::swap(kernel.m, kernel.k);
   const double m = static_cast<double>(kernel.m), n = static_cast<double>(kernel.n),
                k = static_cast<double>(kernel.k), batch = static_cast<double>(kernel.batch);
   const double result = row.text("out_dtype").empty() ? 2 : row.format("out_dtype").bytes;
-  const bool accumulates = stage.find("accumulate=True") != std::string::npos;
+  out.bytes_said = stage != "bwd_grad_w" || result == 4;
+  const bool accumulates = stage.find("accumulate=True") != std::string::npos || stage == "bwd_grad_w";
   kernel.flop = Flop(2 * m * n * k * batch);
   kernel.hbm =
       Bytes(batch * ((m * k + k * n) * row.format("dtype").bytes + m * n * result * (accumulates ? 2 : 1)));

@@ -16,6 +16,7 @@ struct KernelRow {
   Kernel kernel;  // with the bytes it must move; attention counts the causal half of its FLOP
   Seconds time;
   FlopPerSecond peak;  // that the table's efficiency refers to
+  bool bytes_said = true;  // false: a sum of weight gradients, and not in which precision
 };
 
 /// The rows of one chip.
@@ -34,7 +35,7 @@ struct KernelRows {
 /// source, groups, out_dtype, stage, peak_tflops, note. The time of a row is its FLOP / achieved_tflops.
 ///
 /// - Bytes: operands in dtype, the result in out_dtype (bf16 where empty), twice where stage has
-/// "accumulate=True".
+/// "accumulate=True" or is bwd_grad_w, which may be in fp32 where out_dtype is not.
 /// - kind "grouped matmul": m rows of each of `groups` products forward (m × k by k × n); stage bwd_grad_act
 /// is
 ///   (m × n by n × k), bwd_grad_w (k × m by m × n).

@@ -82,7 +82,8 @@ Fields gemm_fields(GemmModel& gemm) {
                 optional("small-rate", gemm.small_rate, AnyShare),
                 required("units", gemm.units, Units),
                 optional("k-half", gemm.k_half, HalfSize),
-                optional("exposed-memory", gemm.exposed_memory, Exposed)};
+                optional("exposed-memory", gemm.exposed_memory, Exposed),
+                optional("grouped-exposed-memory", gemm.grouped_exposed_memory, Exposed)};
   for (const Precision precision : {Precision::Fp32, Precision::Tf32, Precision::Fp8, Precision::Fp8Block,
                                     Precision::Int8, Precision::Fp4})
     fields.push_back(own_rates(gemm, precision));
@@ -109,6 +110,7 @@ Fields fields_of(Device& device) {
                                        optional("ramp", device.attention_ramp)}),
           optional("kernel-gap", device.kernel_gap),
           optional("launch", device.launch),
+          optional("launch-more", device.launch_more),
           optional("compute-rate-while-communicating", device.compute_rate_while_communicating, AnyShare),
           optional("reserve", device.reserve, AnySize),
           optional("power", device.power)};

@@ -60,7 +60,10 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
   switch (kernel.kind) {
     case KernelClass::Gemm: {
       const Seconds arithmetic = gemm_time(kernel, device);
-      return std::max(arithmetic, memory) + device.gemm.exposed_memory * std::min(arithmetic, memory);
+      const GemmModel& gemm = device.gemm;
+      const double exposed =
+          kernel.grouped ? gemm.grouped_exposed_memory.value_or(gemm.exposed_memory) : gemm.exposed_memory;
+      return std::max(arithmetic, memory) + exposed * std::min(arithmetic, memory);
     }
     case KernelClass::Attention: return std::max(attention_time(kernel, device), memory);
     default: return memory;
@@ -119,6 +122,11 @@ Device ideal_device() {
   device.name = "ideal";
   device.source = "no costs of its own, for schedules with fixed times";
   return device;
+}
+
+Seconds issue_time(const Kernel& kernel, const Device& device) {
+  if (kernel.launches == 0) return {};
+  return device.launch + (kernel.launches - 1) * device.launch_more.value_or(device.launch);
 }
 
 Seconds kernel_time(const Kernel& kernel, const Device& device) {

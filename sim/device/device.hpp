@@ -22,7 +22,8 @@ struct GemmRates {
 /// error):
 ///   arithmetic = waves · units · 2·tile_m·tile_n·k / (peak · rate),   waves = ⌈tiles / units⌉,
 ///   rate = plateau · k / (k + k_half),
-///   time = max(arithmetic, memory) + exposed_memory · min(arithmetic, memory)
+///   time = max(arithmetic, memory) + exposed_memory · min(arithmetic, memory),
+///   exposed_memory that of grouped products where the kernel's are
 /// i.e. the product is cut into tiles, `units` of which run at once (wave quantisation), and a tile's rate
 /// rises with the inner size k. Libraries choose among kernels: here between a large tile, and a small one
 /// that runs at `small_rate` of the large one's rate but wastes less at the edges; the faster is taken.
@@ -33,7 +34,8 @@ struct GemmModel {
   double small_rate = 1.0;         // so are these ...
   int units = 1;                   // streaming multiprocessors (tiles in flight)
   double k_half = 0;               // ... two
-  double exposed_memory = 0;       // of the shorter of arithmetic and memory: not hidden under the longer
+  double exposed_memory = 0;       // of the shorter of arithmetic and memory: not hidden under the longer;
+  std::optional<double> grouped_exposed_memory{};  // where each product is a kernel of its own; not given: as all
   std::map<Precision, GemmRates> own{};  // of precisions that were measured by themselves
 
   /// Those of the precision itself, or of the one that stands in for it: fp8-block and fp4 are taken as fp8,
@@ -60,6 +62,7 @@ struct Device {
   Seconds attention_ramp;            // of one attention kernel: first tiles load, last ones run alone
   Seconds kernel_gap;                // start, ramp and drain of one kernel, on top of its work
   Seconds launch;                    // host-side cost of issuing one kernel or collective
+  std::optional<Seconds> launch_more{};  // ... each further kernel of one call, as of grouped products; not given: as much
   double compute_rate_while_communicating =
       1.0;                     // interference: rate of compute with a communication kernel resident
   Bytes reserve;               // memory the run time takes for itself (context, communicators)
@@ -78,6 +81,8 @@ struct Device {
 /// schedules. Unlimited memory (capacity 0 means: not checked).
 [[nodiscard]] Device ideal_device();
 
+/// Of the host, to issue a kernel's launches; 0 where another's call has begun them.
+[[nodiscard]] Seconds issue_time(const Kernel& kernel, const Device& device);
 /// Time of one kernel: max(FLOP / (peak · clock · efficiency(shape)), bytes / (HBM bandwidth · efficiency)) +
 /// gap; for products see GemmModel. A fixed kernel takes its fixed time, without the gap.
 /// @throws std::invalid_argument when the device lacks the figure that the kernel needs

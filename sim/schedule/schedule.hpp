@@ -32,6 +32,7 @@ struct Kernel {
   std::int64_t batch = 1;  // Gemm: independent products of (m × k)·(k × n); Attention: batch × heads
   std::int64_t m = 0, n = 0, k = 0;  // Gemm: the sizes. Attention: m query length, n key length, k head size
   bool backward = false;             // Attention: its backward kernel
+  bool grouped = false;              // Gemm: each product of the batch is a kernel of its own, as of experts
   Seconds fixed;                     // Fixed: the time itself
   int launches = 1;  // calls of the host that it takes; 0: it is in a graph that another's call has begun
   friend bool operator==(const Kernel&, const Kernel&) = default;

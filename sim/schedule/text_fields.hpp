@@ -119,6 +119,7 @@ inline constexpr std::array JobFields{
 inline constexpr std::array KernelFields{positional<&Kernel::kind>("class"),
                                          positional<&Kernel::precision>("precision"),
                                          flag<&Kernel::backward>("backward"),
+                                         flag<&Kernel::grouped>("grouped"),
                                          optional<&Kernel::m>("m"),
                                          optional<&Kernel::n>("n"),
                                          optional<&Kernel::k>("k"),

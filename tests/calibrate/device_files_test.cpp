@@ -90,6 +90,41 @@ std::string yaml(Device device) {
   return to_yaml(write_fields(fields_of(device)));
 }
 
+/// Grouped products on a B200, with the precision of their sums (MooreThreads/SimuMax 4dcaae5,
+/// configs/system/b200_bf16_ceperm.json, group_matmul; numbers alone, Apache-2.0).
+std::vector<KernelRow> grouped_products() {
+  const std::string path = SYNCLINE_SOURCE_DIR "/tests/calibrate/grouped_products.csv";
+  const CsvTable table = CsvTable::parse(read_text_file(path, 1 << 20), "grouped_products.csv");
+  return read_kernel_rows(table, "B200 SXM").grouped;
+}
+
+void fit_all_grouped(Explanation& explanation) {
+  std::vector<KernelRow> rows = grouped_products();
+  std::erase_if(rows, [](const KernelRow& row) { return !row.bytes_said; });
+  fit_grouped(rows, explanation);
+}
+
+TEST_CASE("grouped products take what was measured, on average") {
+  unsetenv("SYNCLINE_DATA");
+  Explanation explanation;
+  explanation.device = load_device("b200-sxm-simumax");
+  explanation.throttle = {.sustained = explanation.device.sustained_clock, .settles = Seconds(1e-9)};
+  const std::vector<KernelRow> rows = grouped_products();
+  CHECK(rows.size() == 108);
+  const auto error = [&] {
+    std::vector<double> measured, predicted;
+    for (const KernelRow& row : rows) {
+      measured.push_back(row.time.si());
+      predicted.push_back(explanation.measured(row).si());
+    }
+    return error_of(measured, predicted);
+  };
+  CHECK(error().mean < 0.11);
+  CHECK(std::abs(error().signed_by_time) < 0.02);
+  explanation.device.gemm.grouped_exposed_memory.reset();
+  CHECK(error().signed_by_time < -0.05);
+}
+
 TEST_CASE("fitting a device's rows again gives the figures of its file" *
           doctest::skip(!std::filesystem::exists(Table))) {
   unsetenv("SYNCLINE_DATA");
@@ -97,7 +132,8 @@ TEST_CASE("fitting a device's rows again gives the figures of its file" *
   for (const Fit& one : fits()) {
     CAPTURE(one.device);
     const Device device = load_device(one.device);
-    const DeviceFit fit = fit_device(table, one.request, device);
+    DeviceFit fit = fit_device(table, one.request, device);
+    if (one.device == std::string_view("b200-sxm-simumax")) fit_all_grouped(fit.explanation);
     CHECK(yaml(fit.explanation.device) == yaml(device));
     for (const FittedGroup& group : fit.groups) {
       if (group.name != "bf16") continue;

@@ -115,6 +115,30 @@ TEST_CASE("a fit finds the figures that rows were made with, within 1 %") {
   }
 }
 
+TEST_CASE("a fit of grouped products finds what they leave exposed, and knows those that the host holds up") {
+  Explanation made = truth();
+  made.device.gemm.grouped_exposed_memory = 0.7;
+  made.device.launch = made.device.launch_more.emplace(9_us);
+  std::vector<KernelRow> rows;
+  for (KernelRow row : products(made, Precision::Bf16, 2)) {
+    row.kernel.grouped = true;
+    row.kernel.batch = row.kernel.launches = 40;
+    row.kernel.flop *= 40;
+    row.kernel.hbm *= 40;
+    for (int i = 0; i < 20; ++i) row.time = made.measured(row);
+    rows.push_back(row);
+  }
+  CHECK(std::ranges::count(rows, Seconds(40 * 9e-6), &KernelRow::time) > 5);
+  Explanation found = truth();
+  found.device.launch = made.device.launch;
+  found.device.launch_more = made.device.launch_more;
+  found.throttle = made.throttle;
+  fit_grouped(rows, found);
+  REQUIRE(found.device.gemm.grouped_exposed_memory);
+  CHECK(*found.device.gemm.grouped_exposed_memory == doctest::Approx(0.7).epsilon(0.01));
+  CHECK(found.device.gemm.exposed_memory == 0.2);
+}
+
 TEST_CASE("a fit of attention finds shares and ramp, within 1 %") {
   Explanation made = truth();
   std::vector<KernelRow> rows;

@@ -59,6 +59,11 @@ TEST_CASE("a grouped product's backward has other sizes than its forward") {
     CHECK(kernel.n == row.n);
     CHECK(kernel.k == row.k);
     CHECK(kernel.flop.si() == 2 * 3 * 5 * 7 * 4);
+    CHECK(kernel.grouped);
+    CHECK(kernel.launches == 4);
+    CHECK(rows.grouped[0].bytes_said == (std::string(row.stage) != "bwd_grad_w"));
+    const bool sums = std::string(row.stage) == "bwd_grad_w";  // what is there is read
+    CHECK(kernel.hbm.si() == 4 * 2 * (row.m * row.k + row.k * row.n + (sums ? 2 : 1) * row.m * row.n));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "sim/device/cluster.hpp"
@@ -159,6 +160,20 @@ TEST_CASE("a product never takes less time when it grows") {
   }
 }
 
+TEST_CASE("the host takes a launch for a kernel, and less for those that one call issues") {
+  Device device = plain();
+  device.launch = 25_us;
+  Kernel kernel = product(64, 64, 64);
+  for (const auto& [launches, time, alike] : {std::tuple{0, 0_s, 0_s}, {1, 25_us, 25_us}, {20, 196_us, 500_us}}) {
+    CAPTURE(launches);
+    kernel.launches = launches;
+    device.launch_more.reset();
+    CHECK(issue_time(kernel, device).si() == doctest::Approx(alike.si()));
+    device.launch_more = 9_us;
+    CHECK(issue_time(kernel, device).si() == doctest::Approx(time.si()));
+  }
+}
+
 TEST_CASE("part of the shorter of arithmetic and memory is exposed") {
   Device device = plain();
   device.gemm.exposed_memory = 0.25;
@@ -166,6 +181,12 @@ TEST_CASE("part of the shorter of arithmetic and memory is exposed") {
   kernel.hbm = 1_MB;                         // 2 us of memory
   CHECK(seconds(kernel, device) == doctest::Approx(6.5536e-6 + 0.5e-6).epsilon(1e-12));
   kernel.hbm = 10_MB;  // 20 us
+  CHECK(seconds(kernel, device) == doctest::Approx(20e-6 + 6.5536e-6 / 4).epsilon(1e-12));
+  kernel.grouped = true;  // as others, if nothing else is said
+  CHECK(seconds(kernel, device) == doctest::Approx(20e-6 + 6.5536e-6 / 4).epsilon(1e-12));
+  device.gemm.grouped_exposed_memory = 0.75;
+  CHECK(seconds(kernel, device) == doctest::Approx(20e-6 + 6.5536e-6 * 0.75).epsilon(1e-12));
+  kernel.grouped = false;
   CHECK(seconds(kernel, device) == doctest::Approx(20e-6 + 6.5536e-6 / 4).epsilon(1e-12));
 }
 

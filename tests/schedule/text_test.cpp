@@ -29,7 +29,7 @@ exchange uneven counts=0,1*3/2,0,4,5/1,2.5,0,0/0*4 node-members=2 to-nodes=0,1.5
 exchange even counts=7*4:8
 load experts family=dp factors=1.5,0.5*3,1*4
 work 0 "layer forward"
-  kernel gemm bf16 m=16384 n=4096 k=1024 batch=2 flop=137438953472 hbm-bytes=176160768
+  kernel gemm bf16 grouped m=16384 n=4096 k=1024 batch=2 flop=137438953472 hbm-bytes=176160768
   kernel attention fp16 backward m=128 n=256 k=64 batch=8
   kernel elementwise fp32 hbm-bytes=1024
 work 1 "fixed"
@@ -73,7 +73,7 @@ Schedule sample_schedule() {
 
   Kernel gemm, attention, elementwise, fixed;
   gemm.kind = KernelClass::Gemm;
-  gemm.m = 16384, gemm.n = 4096, gemm.k = 1024, gemm.batch = 2;
+  gemm.m = 16384, gemm.n = 4096, gemm.k = 1024, gemm.batch = 2, gemm.grouped = true;
   gemm.flop = Flop(137438953472), gemm.hbm = Bytes(176160768);
   attention.kind = KernelClass::Attention;
   attention.precision = Precision::Fp16;

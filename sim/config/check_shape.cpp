@@ -1,4 +1,4 @@
-// Checks of how a model is run: precisions, recomputed modules, chunks, latent attention.
+// Checks of how a model is run: precisions, of what is kept too, recomputed modules, chunks, latent attention.
 #include <fmt/format.h>
 
 #include "sim/config/checks.hpp"
@@ -29,6 +29,42 @@ void check_linear(const TrainingShape& shape, const ConfigNode& root, ConfigErro
   if (shape.linear == Precision::Fp4 && shape.scaling != Scaling::Block)
     errors.add(place_of(root, "precision.linear"),
                "\"precision.linear\" is fp4, which has scales by block; set precision.scaling to block");
+}
+
+/// Why nothing is kept in less than it is computed in; nothing where it may be.
+std::string_view kept_refusal(const TrainingJob& job) {
+  const TrainingShape& shape = job.shape;
+  if (implementation_of(job.model, shape) != Implementation::Megatron)
+    return "is of Megatron's layers; set implementation to megatron, or leave it out";
+  if (size_of(shape.compute).si() < 2) return "is not less than precision.compute; leave it out";
+  if (shape.recompute == Recompute::Full)
+    return "is of what layers keep, and recompute is full, which keeps but their input; leave it out";
+  if (shape.recompute == Recompute::SelectiveOp)
+    return "is not simulated with recompute selective-op; try selective or a list";
+  return {};
+}
+
+std::string_view kept_input_refusal(const TrainingJob& job) {
+  if (job.model.activation != Activation::Swiglu)
+    return "is of SwiGLU, which the model has not; leave it out";
+  if (job.shape.fusion == Fusion::Eager) return "is of one kernel for SwiGLU; set kernels to compiled";
+  return kept_refusal(job);
+}
+
+std::string_view kept_output_refusal(const TrainingJob& job) {
+  if (job.shape.attention == AttentionKernels::Unfused)
+    return "is read by flash attention, and attention is unfused; set that to flash, or leave it out";
+  return kept_refusal(job);
+}
+
+void check_kept(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
+  const auto refuse = [&](std::string_view path, std::string_view why) {
+    if (!why.empty()) errors.add(place_of(root, path), fmt::format("\"{}\" {}", path, why));
+  };
+  if (job.shape.kept_activation_input) refuse("precision.kept-activation-input", kept_input_refusal(job));
+  if (job.shape.kept_attention_output) refuse("precision.kept-attention-output", kept_output_refusal(job));
+  if (job.shape.frozen && job.sharding.fsdp.moments != Precision::Fp32)
+    refuse("precision.moments", "is of an optimizer, and nothing is trained (frozen); leave it out");
 }
 
 /// Chunks of the tokens that a rank gathers, beside each other only where it gathers them.
@@ -74,7 +110,11 @@ void check_shape(const Scenario& scenario, const ConfigNode& root, ConfigErrors&
   check_precision("precision.compute", shape.compute, scenario.device, root, errors);
   if (shape.linear) check_precision("precision.linear", *shape.linear, scenario.device, root, errors);
   check_linear(shape, root, errors);
+  check_kept(job, root, errors);
   check_chunks(shape, root, errors);
+  if (!job.model.latent && shape.recompute == Recompute::Modules && shape.modules.latent)
+    errors.add(place_of(root, "recompute"),
+               "\"recompute\" names latent, and the model has no latent attention; leave it out");
   if (job.model.latent && shape.recompute == Recompute::SelectiveOp)
     errors.add(
         place_of(root, "recompute"),

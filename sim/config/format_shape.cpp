@@ -65,16 +65,28 @@ Codec recompute_codec(Recompute& recompute, RecomputedModules& modules) {
   return {codec(recompute, words).expects + ", or a list of " + module_names(), read, write};
 }
 
+Names<KeptPrecision> kept_precisions() {
+  return {{"e5m6", KeptPrecision::E5m6}, {"fp8", KeptPrecision::Fp8}};
+}
+
 }  // namespace
 
 Fields precision_fields(TrainingJob& job) {
   TrainingShape& shape = job.shape;
-  return {optional("compute", shape.compute, precisions()), optional("linear", shape.linear, precisions()),
+  return {optional("compute", shape.compute, precisions()),
+          optional("linear", shape.linear, precisions()),
           printed_if(shape.linear.has_value(), optional("scaling", shape.scaling,
                                                         Names<Scaling>{{"tensor", Scaling::Tensor},
                                                                        {"current", Scaling::Current},
                                                                        {"block", Scaling::Block}})),
-          optional("reduce", job.sharding.fsdp.reduce_precision, precisions())};
+          optional("reduce", job.sharding.fsdp.reduce_precision, precisions()),
+          printed_if(!shape.frozen, optional("moments", job.sharding.fsdp.moments,
+                                             Names<Precision>{{"fp32", Precision::Fp32},
+                                                              {"bf16", Precision::Bf16},
+                                                              {"fp16", Precision::Fp16},
+                                                              {"fp8", Precision::Fp8}})),
+          optional("kept-activation-input", shape.kept_activation_input, kept_precisions()),
+          optional("kept-attention-output", shape.kept_attention_output, kept_precisions())};
 }
 
 Fields kernel_fields(TrainingShape& shape) {

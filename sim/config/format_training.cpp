@@ -85,6 +85,8 @@ Fields sharding_fields(TrainingJob& job) {
           {"bucket", false, given_size_codec(sharding.bucket)},
           printed_if(!is_fsdp, optional("overlap-reduction", sharding.overlap_reduction)),
           printed_if(optimizer_alone, optional("overlap-gather", sharding.overlap_gather)),
+          printed_if(sharding.gather_by_optimizer,
+                     optional("gather-by-optimizer", sharding.gather_by_optimizer)),
           printed_if(sharding.gradient_passes, optional("gradient-passes", sharding.gradient_passes)),
           optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
 }

@@ -37,6 +37,7 @@ const std::vector<KindsOfKey> ShardingKeys{{"forward-prefetch", {"fsdp"}},
                                            {"bucket", {"ddp", "zero-1", "zero-2"}},
                                            {"overlap-reduction", {"ddp", "zero-1", "zero-2"}},
                                            {"overlap-gather", {"zero-1", "zero-2"}},
+                                           {"gather-by-optimizer", {"zero-1", "zero-2"}},
                                            {"gradient-passes", {"ddp", "zero-1"}},
                                            {"reduce-every-microbatch", {"ddp", "zero-1", "fsdp"}}};
 

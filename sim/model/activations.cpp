@@ -19,7 +19,8 @@ struct Tensors {
   double input, residual_sum;
   double norms;             // their outputs, and what eager autograd keeps besides
   double masks;             // of the dropouts after attention and MLP
-  double latents;           // compressed vectors, before and after their norms
+  double latents;           // compressed vectors, before their norms
+  double latent_norms;      // ... and after them
   double attention_inputs;  // q, k, v as attention reads them
   double core;  // flash: row statistics; unfused: probabilities before and after dropout, and its mask
   double attention_output;
@@ -29,8 +30,8 @@ struct Tensors {
 
   [[nodiscard]] double of_experts() const { return shared.sum() + experts.sum() + routed + router; }
   [[nodiscard]] double sum() const {
-    return input + residual_sum + norms + masks + latents + attention_inputs + core + attention_output +
-           mlp.sum() + of_experts();
+    return input + residual_sum + norms + masks + latents + latent_norms + attention_inputs + core +
+           attention_output + mlp.sum() + of_experts();
   }
 };
 
@@ -42,27 +43,26 @@ double norm_bytes(const Slice& s, const ModelSpec& model, const TrainingShape& s
   return Fp32 + (s.frozen ? 0 : s.e) + s.kept_input();
 }
 
-/// Latent attention: each compressed vector as its norm reads it, and as the product does; of the rank's own
-/// tokens.
-double latent_bytes(const Slice& s, const ModelSpec& model) {
+/// Latent attention: elements of the compressed vectors, of the rank's own tokens.
+double latent_elements(const Slice& s, const ModelSpec& model) {
   if (!model.latent) return 0;
-  const double ranks = model.latent->query_rank + model.latent->key_value_rank;
-  return s.outer_tokens * ranks * (s.e + s.kept_input());
+  return s.outer_tokens * (model.latent->query_rank + model.latent->key_value_rank);
 }
 
 /// Flash attention's backward reads it in the precision of compute; the product's gradient may have a copy in
-/// its own, and a second one where ranks have exchanged it.
+/// its own, and a second one where ranks have exchanged it. Or both read one that is kept in less.
 double output_bytes(const Slice& s, const TrainingShape& shape) {
   if (shape.attention == AttentionKernels::Unfused) return s.kept_input();
   const bool exchanged = s.c > 1 && shape.context_exchange == ContextExchange::AllToAll;
-  const bool copied = s.kept_input() != s.e || exchanged;
-  return s.e + (copied ? s.kept_input() : 0);
+  const bool one = shape.kept_attention_output || s.kept_input() == s.e;
+  return s.kept(shape.kept_attention_output) + (one && !exchanged ? 0 : s.kept_input());
 }
 
 /// So many elements wide and long.
 Inner inner_of(double elements, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
   const bool gated = model.activation == Activation::Swiglu, eager = shape.fusion == Fusion::Eager;
-  return {s.e * elements * (gated ? (eager ? 3 : 2) : 1), elements * s.kept_input()};
+  return {s.kept(shape.kept_activation_input) * elements * (gated ? (eager ? 3 : 2) : 1),
+          elements * s.kept_input()};
 }
 
 void add_experts(Tensors& bytes, const Slice& s, const ModelSpec& model, const TrainingShape& shape) {
@@ -81,7 +81,8 @@ Tensors tensors_of(const Slice& s, const ModelSpec& model, const TrainingShape& 
   bytes.input = bytes.residual_sum = e * s.outer();
   bytes.norms = 2 * s.outer() * norm_bytes(s, model, shape);
   bytes.masks = shape.dropout ? 2 * s.outer() * Mask : 0;
-  bytes.latents = latent_bytes(s, model);
+  bytes.latents = latent_elements(s, model) * e;
+  bytes.latent_norms = latent_elements(s, model) * s.kept_input();
   bytes.attention_inputs = e * s.tokens * (s.query + (s.repeats_kv ? s.query + s.context : s.key + s.value));
   bytes.core = shape.attention == AttentionKernels::Flash ? Fp32 * s.tokens * s.heads
                                                           : scores * (e + (shape.dropout ? Mask + e : 0));
@@ -105,7 +106,8 @@ double cheap(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
 /// Gradients alive together at the widest point of backward: after that of silu(gate) · up or of GeLU, or
 /// before that of unfused attention's softmax. What a gated MLP's last product read has made room for the
 /// gradient of it, as Transformer Engine frees what each product kept. Keys and values gathered from the
-/// ranks that share a sequence are there with their gradients.
+/// ranks that share a sequence are there with their gradients. Tokens gathered for experts are there one way or the
+/// other all the time; they are counted in backward only, where with most is kept.
 double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const bool gated = model.activation == Activation::Swiglu;
   const double inner = gated && !s.megatron ? 3 : 2;
@@ -113,31 +115,57 @@ double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& sh
   const double mlp = kind == LayerKind::Dense
                          ? of_mlp(s.tokens, s.ffn)
                          : std::max(of_mlp(s.routed, s.expert_ffn), of_mlp(s.tokens, s.shared_ffn));
+  // All tokens of the ranks that share experts, and of these what is its own: before experts, or behind them.
+  const ExpertOptions& options = shape.experts;
+  const bool gathers = kind == LayerKind::Experts && options.parallel > 1 && options.dispatch == Dispatch::AllGather;
+  const double gathered = gathers ? s.e * s.hidden * (s.own_tokens * options.parallel + s.routed) : 0;
   const double outputs = s.query + s.hidden;
   double core = 0;
   if (shape.attention == AttentionKernels::Unfused)
     core = s.e * (2 * s.sequences * s.heads * s.sequence * s.sequence + s.tokens * outputs);
   else if (s.c > 1 && shape.context_exchange == ContextExchange::AllGather)
     core = s.e * s.tokens * (2 * s.c * (s.key + s.value) + outputs);
-  return std::max(mlp, core);
+  return std::max({mlp, core, gathered});
 }
 
-/// From I to W: of every product its input and the gradient of its output, of all tokens; of an RMSNorm its
-/// normalised input and the gradient of its output (LayerNorm's weight has its gradient in I).
-double for_weight(const Slice& s, const ModelSpec& model, LayerKind kind) {
+/// Made again in the precision of compute, one after the other, from what was kept in less.
+double widened(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
+  const double inner = kind == LayerKind::Dense ? s.tokens * s.ffn
+                                                : std::max(s.routed * s.expert_ffn, s.tokens * s.shared_ffn);
+  const double halves = model.activation == Activation::Swiglu ? 2 : 1;
+  return s.e * std::max(shape.kept_activation_input ? halves * inner : 0,
+                        shape.kept_attention_output ? s.tokens * s.context : 0);
+}
+
+/// Elements that go into an MLP's products and come out of them, a token.
+double in_and_out(const Slice& s, const ModelSpec& model, double ffn) {
+  const double halves = model.activation == Activation::Swiglu ? 2 : 1;
+  return ffn > 0 ? s.hidden + halves * ffn + ffn + s.hidden : 0;
+}
+
+/// ... of attention's products. Latent attention: into the compressing ones, out of them and into the others; the
+/// key's part with rotary embedding is made by the former.
+double in_and_out_of_attention(const Slice& s, const ModelSpec& model) {
+  const double ends = s.hidden + s.context + s.hidden;
+  if (!model.latent) return ends + s.query + s.key + s.value;
+  const LatentAttention& latent = *model.latent;
+  const double compressed = 2.0 * (latent.query_rank + latent.key_value_rank) + latent.rotary_size;
+  return ends + compressed + s.query + s.heads * latent.plain_size + s.value;
+}
+
+/// From I to W: of every product its input and the gradient of its output, of all tokens, as the product reads
+/// them: Transformer Engine delays it with both cast. Of a norm whose weight waits, too, its normalised input and the
+/// gradient of its output.
+double for_weight(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   if (s.frozen) return 0;
-  const double inner = model.activation == Activation::Swiglu ? 2 : 1;
-  const auto of_mlp = [&](double ffn) { return s.hidden + ffn + inner * ffn + s.hidden; };
-  double widths = s.hidden + s.context + s.query + s.key + s.value + s.hidden;  // of attention, in and out
-  if (model.latent) {
-    const double pair = model.latent->key_value_rank, rank = model.latent->query_rank;
-    widths += 2 * (rank + pair) + model.latent->rotary_size;
-  }
-  const double norms = model.norm == Norm::Rms ? 2 * 2 * s.outer() : 0;
-  if (kind == LayerKind::Dense) return s.e * (s.tokens * (widths + of_mlp(s.ffn)) + norms);
-  const double shared = s.shared_ffn > 0 ? of_mlp(s.shared_ffn) : 0;
+  const double norms = norm_weight_later(s, model, shape) ? 2 * 2 * s.outer() : 0;
+  const double attention = in_and_out_of_attention(s, model);
+  if (kind == LayerKind::Dense)
+    return s.kept_input() * s.tokens * (attention + in_and_out(s, model, s.ffn)) + s.e * norms;
+  const double shared = in_and_out(s, model, s.shared_ffn);
+  const double experts = s.routed * in_and_out(s, model, s.expert_ffn);
   const double router = s.own_tokens * (s.hidden + model.experts->count);
-  return s.e * (s.tokens * (widths + shared) + s.routed * of_mlp(s.expert_ffn) + router + norms);
+  return s.kept_input() * (s.tokens * (attention + shared) + experts) + s.e * (router + norms);
 }
 
 /// Width of the MLP's first product, where gate and up are one or GeLU's input.
@@ -176,7 +204,7 @@ double freed(const Tensors& bytes, const Slice& s, const ModelSpec& model, const
   const bool norms_again = again > 0 && model.norm == Norm::Rms;
   const bool made_anyway = last_again(s, model, shape);
   double sum = again;
-  if (modules.norms && !norms_again) sum += bytes.norms;
+  if (modules.norms) sum += bytes.latent_norms + (norms_again ? 0 : bytes.norms);
   if (modules.core) sum += bytes.core;
   const auto add = [&](const Inner& inner, bool activation, bool whole) {
     if ((activation || whole) && !made_anyway) sum += inner.last;
@@ -206,7 +234,8 @@ LayerActivations layer_activations(const ModelSpec& model, const TrainingShape& 
   const Slice s(model, shape);
   const Tensors bytes = tensors_of(s, model, shape, kind);
   const double all = bytes.sum(), again = cheap(bytes, s, model, shape);
-  const double widest = gradients(s, model, shape, kind), weight = for_weight(s, model, kind);
+  const double widest = gradients(s, model, shape, kind) + widened(s, model, shape, kind);
+  const double weight = for_weight(s, model, shape, kind);
   const double by_load = kind == LayerKind::Experts ? kept_by_load(bytes, s, model, shape) : 0;
   switch (shape.recompute) {
     case Recompute::None: return {all - again, again, widest, weight, by_load};

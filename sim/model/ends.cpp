@@ -166,7 +166,8 @@ ModuleCost head_cost(const ModelSpec& model, const TrainingShape& shape) {
   // The wider of loss and projection.
   const double projection = model.output_projection ? transformer::projection_bytes(s) : 0;
   cost.transient = Bytes(logits * of_logit.transient + std::max(0.0, projection - logits * of_logit.freed));
-  if (!shape.frozen) cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + (rms ? 2 * s.outer() : 0)));
+  const double norm = transformer::norm_weight_later(s, model, shape) ? 2 * s.outer() : 0;
+  if (!shape.frozen) cost.kept_for_weight = Bytes(s.e * (s.whole() + logits + norm));
   return cost;
 }
 
@@ -205,8 +206,8 @@ ModuleCost entrance(const Slice& s, const ModelSpec& model, const TrainingShape&
   steps.push_back(linear(s, s.tokens, 2 * s.hidden, s.hidden / s.t, Again::No));
   steps.push_back(gather_again(s, 2 * s.hidden, "prediction"));
   ModuleCost cost = cost_of(steps, kept(shape));
-  cost.saved = Bytes(s.e * s.outer() * 4);  // both inputs, before and after the norms
-  cost.kept_for_weight = Bytes(s.e * s.whole() * 3);
+  cost.saved = Bytes(s.outer() * 2 * (s.e + s.kept_input()));  // both inputs, before and after the norms
+  cost.kept_for_weight = Bytes(s.kept_input() * s.whole() * 3);
   return cost;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/model/expert_defaults.hpp"
 #include "sim/model/steps.hpp"
 
 namespace syncline {
@@ -56,7 +57,7 @@ class Experts {
 
   /// Scores of all experts; the largest k, their weights, and the map of tokens to experts.
   void route() {
-    const bool fused = shape_.experts.fused_router.value_or(shape_.fusion == Fusion::Compiled);
+    const bool fused = fused_router(shape_);
     Step product = plain_linear(s_, s_.own_tokens, s_.hidden, spec_.count, Again::No);
     product.by_tokens = false;
     product.graph = Graphs::Router;
@@ -189,13 +190,9 @@ class Experts {
     step.input = copied(copies());
     if (cut()) {
       step.after_forward = exchange(TokenWay::ToExperts, "dispatch", !overlaps());
-      step.after_forward->host_waits = host_waits();
+      step.after_forward->host_waits = host_waits(model_, shape_);
     }
     add(std::move(step));
-  }
-
-  [[nodiscard]] bool host_waits() const {
-    return shape_.experts.host_waits.value_or(s_.megatron && !shape_.experts.pad);
   }
 
   [[nodiscard]] bool overlaps() const {
@@ -225,16 +222,18 @@ class Experts {
   /// Grouped products, an expert's tokens each. The weight of a token's expert is applied with the activation.
   void compute() {
     const double each = s_.routed / s_.local_experts, inner = inner_halves() * s_.expert_ffn;
-    add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts));
+    const bool fused = in_products();
+    add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}));
+    add_loaded(kept_in_less(s_, shape_.kept_activation_input, s_.routed * inner));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
     if (s_.megatron && !op_by_op())  // gradient of the weights: sums of activations times their gradients
       append(activated.input,
              elementwise(s_.precision, s_.routed * s_.expert_ffn, {(inner_halves() + 1) * s_.e}));
-    if (in_products()) activated = {};
+    if (fused) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
-    add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts));
+    add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}));
     if (op_by_op()) add_loaded(weighted_bias());
   }
 
@@ -247,7 +246,8 @@ class Experts {
   [[nodiscard]] bool op_by_op() const { return model_.bias && s_.megatron && shape_.graphs != Graphs::Step; }
 
   /// A graph of the step has Transformer Engine's grouped products of narrow numbers that apply the activation, and its
-  /// derivative, to what they write (ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8; its issue 2897).
+  /// derivative, to what they write, and write it as the next product reads it (ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8;
+  /// its issue 2897; 4220403e, ops/fused/forward_grouped_mlp.py, backward_grouped_mlp.py).
   [[nodiscard]] bool in_products() const {
     return s_.megatron && s_.narrow() && shape_.graphs == Graphs::Step;
   }
@@ -310,6 +310,16 @@ std::vector<Step> expert_steps(const Slice& slice, const ModelSpec& model, const
 }
 
 }  // namespace transformer
+
+bool host_waits(const ModelSpec& model, const TrainingShape& shape) {
+  const bool captured = shape.graphs >= Graphs::WholeLayers;
+  const bool needs_counts = implementation_of(model, shape) == Implementation::Megatron && !shape.experts.pad;
+  return shape.experts.host_waits.value_or(needs_counts && !captured);
+}
+
+bool fused_router(const TrainingShape& shape) {
+  return shape.experts.fused_router.value_or(shape.fusion == Fusion::Compiled);
+}
 
 double tokens_to_route(const ModelSpec& model, const TrainingShape& shape) {
   if (!model.experts) return 0;

@@ -62,6 +62,12 @@ double Slice::operand() const {
   return bytes + (linear == Precision::Fp4 ? 1.0 / 16 : 1.0 / 32);
 }
 
+double Slice::kept(std::optional<KeptPrecision> in) const {
+  if (!in) return e;
+  const double scale = narrow() && scaling == Scaling::Block ? 1.0 / 32 : 0;  // fp32 for 128 numbers
+  return (in == KeptPrecision::Fp8 ? 1 : 1.5) + scale;
+}
+
 Kernel gemm(Precision precision, double m, double n, double k, double batch) {
   Kernel kernel;
   kernel.kind = KernelClass::Gemm;

@@ -77,6 +77,14 @@ class Layer {
     }
     add(uncut(linear(s, s.outer_tokens, s.hidden, pair + rotated, Again::No)));
     expand("key-value", pair, pair + rotated, own_keys + s.context);
+    if (s.megatron && shape_.fusion == Fusion::Compiled) {
+      // Queries in place; keys and values read as they were made, and written apart, keys with their rotated part
+      // (Megatron-LM core_v0.16.0, fused_mla_yarn_rope_apply.py).
+      std::vector<Kernel> both = elementwise(s.precision, s.tokens * s.heads * rotated, {2 * s.e});
+      append(both, elementwise(s.precision, s.tokens * (own_keys + s.context + s.key + s.value), {s.e}));
+      add(of_latent({.forward = both, .input = both}));
+      return;
+    }
     add(of_latent(rotary(s, shape_.fusion, s.heads * rotated, rotated)));
     // Both parts of queries and keys side by side, and values apart from keys.
     const std::vector<Kernel> copy =
@@ -106,6 +114,7 @@ class Layer {
   /// x + dropout(attention(q, k, v) Wₒ + bias).
   void attend() {
     for (Step& step : attention(s_, shape_)) add(std::move(step));
+    add(kept_in_less(s_, shape_.kept_attention_output, s_.tokens * s_.context));
     add(linear(s_, s_.tokens, s_.context, s_.hidden, Again::Op));
     add(leave(s_, "attention", Again::Op));
     add(residual(s_, model_, shape_, Again::Op));
@@ -186,6 +195,7 @@ std::vector<Step> mlp_steps(const Slice& s, const ModelSpec& model, const Traini
     steps.push_back(linear(s, s.tokens, s.hidden, inner / products, i == 0 ? Again::No : Again::Op));
   steps.push_back(gather_again(s, s.hidden, part));
   if (gated && model.bias) steps.push_back(add_bias(s, s.tokens * 2 * ffn));
+  steps.push_back(kept_in_less(s, shape.kept_activation_input, s.tokens * inner));
   steps.push_back(activation(s, model, shape.fusion, s.tokens * ffn));
   steps.push_back(linear(s, s.tokens, ffn, s.hidden, Again::No));
   steps.push_back(leave(s, part, Again::No));

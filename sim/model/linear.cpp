@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "sim/model/steps.hpp"
+#include "sim/model/weight_casts.hpp"
 
 namespace syncline::transformer {
 namespace {
@@ -48,7 +49,10 @@ std::vector<Kernel> cast(const Slice& s, double elements, int copies) {
 Step called_for_each(Step step, const Slice& s, double batch) {
   if (batch == 1 || !s.megatron) return step;
   for (auto* kernels : {&step.forward, &step.input, &step.weight})
-    for (Kernel& kernel : *kernels) kernel.launches = static_cast<int>(batch);
+    for (Kernel& kernel : *kernels) {
+      kernel.launches = static_cast<int>(batch);
+      kernel.grouped = kernel.kind == KernelClass::Gemm;
+    }
   return step;
 }
 
@@ -69,19 +73,30 @@ Step plain_linear(const Slice& s, double tokens, double in, double out, Again ag
   return linear_in(s, s.precision, tokens, in, out, again, 1);
 }
 
-Step linear(const Slice& s, double tokens, double in, double out, Again again, double batch) {
+Step linear(const Slice& s, double tokens, double in, double out, Again again, double batch, Handed handed) {
   Step step = linear_in(s, s.linear, tokens, in, out, again, batch);
   if (!s.narrow()) return called_for_each(std::move(step), s, batch);
-  const bool once = s.megatron;  // both ways in forward; else once more in backward
+  const bool once = s.megatron;  // inputs both ways in forward, weights once a step; else once more in backward
   const int copies = once && !s.frozen ? 2 : 1;
   const std::vector<Kernel> input = cast(s, batch * tokens * in, copies);
-  const std::vector<Kernel> weight = cast(s, batch * in * out, once ? 2 : 1);
-  step.forward = joined(joined(input, weight), step.forward);
+  const std::vector<Kernel> weight = once ? std::vector<Kernel>{} : cast(s, batch * in * out, 1);
+  if (!handed.input) step.forward = joined(joined(input, weight), step.forward);
   std::vector<Kernel> before = cast(s, batch * tokens * out, s.frozen ? 1 : 2);
-  if (!once) append(before, weight);
-  step.input = joined(before, step.input);
+  append(before, weight);
+  if (!handed.gradient) step.input = joined(before, step.input);
   if (!once && !s.frozen) step.weight = joined(input, step.weight);
   return called_for_each(std::move(step), s, batch);
 }
 
 }  // namespace syncline::transformer
+
+namespace syncline {
+
+double weight_cast_bytes(const ModelSpec& model, const TrainingShape& shape) {
+  const transformer::Slice s(model, shape);
+  if (!s.narrow() || !s.megatron || s.frozen) return 0;
+  const double read = s.scaling == Scaling::Current ? 2 * s.e : s.e;  // for the largest, and to cast
+  return read + 2 * s.operand();
+}
+
+}  // namespace syncline

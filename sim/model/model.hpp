@@ -93,7 +93,7 @@ struct ModelSpec {
 ///   Modules:     those that are named, each from its own input.
 enum class Recompute : std::uint8_t { None, Selective, SelectiveOp, Full, Modules };
 
-/// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: both norms' outputs. Core:
+/// What Recompute::Modules may name, as Megatron-LM's --recompute-modules. Norms: all norms' outputs. Core:
 /// as Selective. Activation: of the MLP, its output. Mlp: the whole MLP, from its norm's output.
 /// Expert layers: Experts: router, dispatch, experts, combine. ExpertActivation: their activation. Shared: the shared
 /// experts. Latent: the products that expand latent attention's compressed vectors, and rotary embedding.
@@ -113,6 +113,10 @@ struct RecomputedModules {
 /// place of its 16 bit; torchao keeps the 16 bit and casts again in backward. Copies of weights are not
 /// counted as activations.
 enum class Scaling : std::uint8_t { Tensor, Current, Block };
+
+/// What a tensor is kept in from forward to backward where that is less than it is computed in: E5M6, a float of 12
+/// bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.3), or fp8. With scales as the products' where these are by block.
+enum class KeptPrecision : std::uint8_t { E5m6, Fp8 };
 
 /// How ranks that share a sequence exchange keys and values.
 ///   Ring:      passed on, a block a step, while attention works on the block before (Liu et al., Ring
@@ -193,6 +197,10 @@ struct TrainingShape {
   Scaling scaling = Scaling::Current;   // of those, where `linear` has less than 16 bit
   Recompute recompute = Recompute::None;
   RecomputedModules modules{};  // of Recompute::Modules
+  /// Of Megatron's layers: inputs of SwiGLU, gate and up (Megatron-LM's activation_func_fp8_input_store).
+  std::optional<KeptPrecision> kept_activation_input{};
+  /// ... and attention's output, one copy for flash attention's backward and for the gradient of the product behind it.
+  std::optional<KeptPrecision> kept_attention_output{};
   bool frozen = false;  // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
   Fusion fusion = Fusion::Compiled;
   std::optional<Implementation> implementation{};  // as implementation_of() says where it is not given

@@ -105,6 +105,10 @@ Step norm(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses, b
   return step;
 }
 
+bool norm_weight_later(const Slice& slice, const ModelSpec& model, const TrainingShape& shape) {
+  return model.norm == Norm::Rms && !(slice.megatron && shape.fusion == Fusion::Compiled);
+}
+
 Step latent_norm(const Slice& slice, double width) {
   const double e = slice.e, elements = slice.outer_tokens * width;
   return {.forward = elementwise(slice.precision, elements, {2 * e}),
@@ -136,6 +140,12 @@ Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& s
   if (shape.dropout) step.input = elementwise(slice.precision, slice.outer(), {2 * e + Mask});
   if (model.bias) step.weight = weight_kernels(slice, slice.outer(), {e});
   return step;
+}
+
+Step kept_in_less(const Slice& slice, std::optional<KeptPrecision> precision, double elements) {
+  if (!precision) return {};
+  const std::vector<Kernel> cast = elementwise(slice.precision, elements, {slice.e + slice.kept(precision)});
+  return {.forward = cast, .input = cast, .again = Again::No};
 }
 
 Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion, double elements) {

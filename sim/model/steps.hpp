@@ -54,6 +54,8 @@ struct Slice {
   [[nodiscard]] double operand() const;
   /// Bytes kept of an element that only the gradient of a weight reads.
   [[nodiscard]] double kept_input() const { return frozen ? 0 : narrow() && megatron ? operand() : e; }
+  /// ... and of one that is kept in a precision of its own, if in any.
+  [[nodiscard]] double kept(std::optional<KeptPrecision> in) const;
   /// Products add to the sum of their weights' gradients, and autograd has an unused one instead.
   [[nodiscard]] bool stands_in() const {
     return megatron && !frozen && weight_gradients == WeightGradients::Fused;
@@ -113,11 +115,17 @@ struct Step {
   std::optional<LayerCollective> after_backward{};
 };
 
+/// Operands that the kernels which made them wrote in the precision of the layers' products.
+struct Handed {
+  bool input = false, gradient = false;
+};
+
 /// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the
-/// layers' products, with the casts that it takes.
+/// layers' products, with the casts that it takes; those of Megatron's weights are apart (weight_cast_bytes()).
 /// @param batch  so many of them, with weights of their own
+/// @pre handed only in Megatron's layers
 [[nodiscard]] Step linear(const Slice& slice, double tokens, double in, double out, Again again,
-                          double batch = 1);
+                          double batch = 1, Handed handed = {});
 /// The same in the precision of everything else.
 [[nodiscard]] Step plain_linear(const Slice& slice, double tokens, double in, double out, Again again);
 /// Adds a bias to `elements` numbers by a kernel of its own; its gradient is a sum over tokens.
@@ -127,6 +135,8 @@ struct Step {
 /// compiler fuses it with what produced its input.
 [[nodiscard]] Step norm(const Slice& slice, const ModelSpec& model, Fusion fusion, int uses,
                         bool input_at_hand, bool residual);
+/// Whether the gradient of a norm's weight is made in W. LayerNorm's and Transformer Engine's are made in I.
+[[nodiscard]] bool norm_weight_later(const Slice& slice, const ModelSpec& model, const TrainingShape& shape);
 /// The norm of a compressed vector of latent attention, one kernel each way.
 [[nodiscard]] Step latent_norm(const Slice& slice, double width);
 /// Adds a gradient in the precision of compute to one in fp32: PyTorch's add, which is not vectorised for two
@@ -137,6 +147,9 @@ struct Step {
 /// x + dropout(y + bias).
 [[nodiscard]] Step residual(const Slice& slice, const ModelSpec& model, const TrainingShape& shape,
                             Again again);
+/// Cast to what they are kept in behind forward, and back before backward, by a pass each; nothing where they are kept
+/// as computed.
+[[nodiscard]] Step kept_in_less(const Slice& slice, std::optional<KeptPrecision> precision, double elements);
 /// silu(gate) · up, or gelu(up + bias), of so many elements.
 [[nodiscard]] Step activation(const Slice& slice, const ModelSpec& model, Fusion fusion, double elements);
 /// Rotary embedding of queries and keys `query` and `key` wide.

@@ -164,7 +164,22 @@ std::optional<LoadId> ExpertTraffic::add_load(const moe::TokenCounts& counts, in
     load.factors.push_back(tokens > 0 ? time(tokens * shape_.experts.tensor) / mean : 0);
   }
   loads_.push_back(std::move(load));
+  const double copies = static_cast<double>(counts.experts.sum()) * shape_.experts.tensor / group_.ranks;
+  received_.push_back(copies / routed_tokens(model_, shape_));
   return LoadId(loads_.size() - 1);
+}
+
+Flop ExpertTraffic::flop_of(const std::vector<Op>& program, const std::vector<Work>& works) const {
+  std::vector<Flop> whole;  // by work
+  for (const Work& work : works) {
+    Flop& sum = whole.emplace_back();
+    for (const Kernel& kernel : work.kernels) sum += kernel.flop;
+  }
+  Flop total;
+  for (const Op& op : program)
+    if (const auto* compute = std::get_if<Compute>(&op.body))
+      total += whole[compute->work.value()] * (op.load ? received_[op.load->value()] : 1);
+  return total;
 }
 
 void ExpertTraffic::place(int layer, Collective& collective) const {

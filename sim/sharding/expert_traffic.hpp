@@ -50,6 +50,9 @@ class ExpertTraffic {
   /// ... and a marked load its load.
   void place(int layer, std::optional<LoadId>& load) const;
 
+  /// Of a rank's program in the mean of the ranks: work by load is of as many tokens as experts get.
+  [[nodiscard]] Flop flop_of(const std::vector<Op>& program, const std::vector<Work>& works) const;
+
   [[nodiscard]] const std::vector<Exchange>& exchanges() const { return exchanges_; }
   [[nodiscard]] const std::vector<RankLoad>& loads() const { return loads_; }
   [[nodiscard]] const std::vector<std::string>& libraries() const { return libraries_; }
@@ -78,6 +81,7 @@ class ExpertTraffic {
   double copies_ = 0;               // that a rank sends on average, as the layer's cost counts them
   std::vector<Exchange> exchanges_;
   std::vector<RankLoad> loads_;
+  std::vector<double> received_;  // by load: copies that a rank's experts get in the mean, of those the layer's cost counts
   std::vector<std::string> libraries_;
   std::vector<Layer> layers_;  // by layer of the model, then extra predictions
 };

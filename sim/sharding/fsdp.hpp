@@ -28,6 +28,7 @@ struct FsdpOptions {
   bool reduce_every_microbatch =
       true;  // false: unsharded gradients add up, and are reduced with the last one
   Precision reduce_precision = Precision::Fp32;  // of gradients on the wire
+  Precision moments = Precision::Fp32;           // of both of Adam's, as they are held
 };
 
 struct FsdpJob {

@@ -2,6 +2,7 @@
 #include <initializer_list>
 
 #include "sim/core/error.hpp"
+#include "sim/model/weight_casts.hpp"
 #include "sim/sharding/fsdp.hpp"
 
 namespace syncline {
@@ -47,21 +48,26 @@ std::vector<Kernel> reduce_copies(double parameters, const FsdpJob& job) {
   return {moves(KernelClass::Elementwise, parameters * e)};
 }
 
-/// AdamW in PyTorch's foreach form, the default: each line is one pass over fp32 arrays.
-std::vector<Kernel> adam(double shard) {
-  constexpr int Arrays[] = {
-      2,  // gradients times the clipping factor
-      2,  // weight decay of the parameters
-      3,  // first moment: read it and the gradient, write it
-      2,  // second moment times beta
-      3,  // plus the squared gradient
-      2,  // its root, to a temporary
-      2,  // divided by the bias correction
-      2,  // plus epsilon
-      4,  // parameters: read them, the first moment and the temporary, write them
+/// AdamW in PyTorch's foreach form, the default: each line is one pass over arrays in fp32, and moments in theirs.
+std::vector<Kernel> adam(double shard, Precision moments) {
+  struct Pass {
+    int arrays, moments;
+  };
+  constexpr Pass Passes[] = {
+      {2, 0},  // gradients times the clipping factor
+      {2, 0},  // weight decay of the parameters
+      {1, 2},  // first moment: read it and the gradient, write it
+      {0, 2},  // second moment times beta
+      {1, 2},  // plus the squared gradient
+      {1, 1},  // its root, to a temporary
+      {2, 0},  // divided by the bias correction
+      {2, 0},  // plus epsilon
+      {3, 1},  // parameters: read them, the first moment and the temporary, write them
   };
   std::vector<Kernel> kernels;
-  for (const int arrays : Arrays) kernels.push_back(moves(KernelClass::Optimizer, arrays * Master * shard));
+  for (const Pass& pass : Passes)
+    kernels.push_back(
+        moves(KernelClass::Optimizer, (pass.arrays * Master + pass.moments * size_of(moments).si()) * shard));
   return kernels;
 }
 
@@ -121,7 +127,10 @@ class Planner {
       shard += unit.gathered / size_of(job_.shape.compute) / (unit.experts ? expert_shards_ : shards_);
     plan_.replicated = replicated() / shards_ * size_of(job_.fsdp.reduce_precision);
     plan_.gradient_norm = add_work("gradient-norm", {moves(KernelClass::Optimizer, shard * Master)});
-    plan_.optimizer = add_work("optimizer", adam(shard));
+    std::vector<Kernel> update = adam(shard, job_.fsdp.moments);
+    if (const double bytes = weight_cast_bytes(job_.model, job_.shape); bytes > 0)
+      update.push_back(moves(KernelClass::Optimizer, shard * bytes));
+    plan_.optimizer = add_work("optimizer", std::move(update));
     return std::move(plan_);
   }
 
@@ -280,21 +289,6 @@ class Planner {
   FsdpPlan plan_;
 };
 
-Flop flop_of(const Work& work) {
-  Flop total;
-  for (const Kernel& kernel : work.kernels) total += kernel.flop;
-  return total;
-}
-
-/// FLOP of a rank's step, recomputation included.
-Flop flop_of(const FsdpPlan& plan, int microbatches) {
-  Flop total;
-  for (const FsdpStage& stage : plan.stages)
-    for (const FsdpStep& step : stage.steps)
-      if (const auto* work = std::get_if<WorkId>(&step.body)) total += flop_of(plan.works[work->value()]);
-  return total * microbatches;
-}
-
 /// Parameters of a rank's shards.
 double shard_of(const FsdpPlan& plan, const FsdpLanes& lanes, const FsdpJob& job) {
   double sum = 0;
@@ -331,7 +325,7 @@ std::vector<MemoryEffect> resident(double shard, const FsdpJob& job, const Devic
   const bool trained = !job.shape.frozen;
   std::vector<MemoryEffect> effects{
       {Parameters, shard * (trained ? Bytes(Master) : size_of(job.shape.compute))}};
-  if (trained) effects.push_back({Optimizer, Bytes(2 * shard * Master)});
+  if (trained) effects.push_back({Optimizer, 2 * shard * size_of(job.fsdp.moments)});
   if (device.reserve > Bytes(0)) effects.push_back({Reserve, device.reserve});
   return effects;
 }
@@ -375,9 +369,9 @@ Schedule fsdp_schedule(const FsdpJob& job, const Device& device) {
   schedule.job.tokens =
       static_cast<double>(job.shape.tokens()) * job.gradient_accumulation * job.data_parallel;
   schedule.job.model_flop = model_flop(job.model, job.shape.sequence, schedule.job.tokens);
-  schedule.job.hardware_flop = flop_of(plan, job.gradient_accumulation) * ranks;
-  schedule.job.precision = job.shape.compute;
   schedule.works = std::move(plan.works);
+  schedule.job.hardware_flop = traffic.flop_of(schedule.roles.front().program, schedule.works) * ranks;
+  schedule.job.precision = job.shape.compute;
   return schedule;
 }
 

@@ -145,7 +145,7 @@ std::optional<std::string> expert_refusal(const Degrees& degrees) {
   const int of_stage = degrees.tensor * degrees.context * degrees.data;
   const int each = *degrees.expert * degrees.expert_tensor;
   if (of_stage % each != 0)
-    return fmt::format("ep × etp = {} × {} = {} do not divide tp × cp × dp = {} × {} × {} = {}",
+    return fmt::format("ep × etp = {} × {} = {} does not divide tp × cp × dp = {} × {} × {} = {}",
                        *degrees.expert, degrees.expert_tensor, each, degrees.tensor, degrees.context,
                        degrees.data, of_stage);
   const Mesh dense = mesh_of(degrees, false), expert = expert_mesh_of(degrees);

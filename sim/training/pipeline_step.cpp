@@ -465,10 +465,13 @@ class PipelineStep {
     Steps steps = states_.replicated_reduction(replicated);
     if (copy_of_table_ && (rank == stages_.front().rank || rank == stages_.back().rank))
       steps.push_back(states_.table_reduction(modules_.table, table_ends_));
-    append(steps, states_.update(parameters(rank)));
-    for (const Share share : Shares)
-      if (shards_optimizer(share) && !gathers_first(share))
-        append(steps, gather_buckets(rank, share, Phase::Optimizer));
+    const ParameterCount parameters = this->parameters(rank);
+    append(steps, states_.update(parameters));
+    const int times = job_.sharding.gather_by_optimizer && parameters.experts > 0 ? 2 : 1;
+    for (int i = 0; i < times; ++i)
+      for (const Share share : Shares)
+        if (shards_optimizer(share) && !gathers_first(share))
+          append(steps, gather_buckets(rank, share, Phase::Optimizer));
     return steps;
   }
 
@@ -489,15 +492,7 @@ class PipelineStep {
     Job job;
     job.tokens = static_cast<double>(job_.shape.tokens()) * job_.gradient_accumulation * job_.data_parallel;
     job.model_flop = model_flop(job_.model, job_.shape.sequence, job.tokens);
-    std::vector<Flop> flop_of;  // by work
-    for (const Work& work : schedule.works) {
-      Flop& sum = flop_of.emplace_back();
-      for (const Kernel& kernel : work.kernels) sum += kernel.flop;
-    }
-    for (const Role& role : schedule.roles)
-      for (const Op& op : role.program)
-        if (const auto* compute = std::get_if<Compute>(&op.body))
-          job.hardware_flop += flop_of[compute->work.value()];
+    for (const Role& role : schedule.roles) job.hardware_flop += traffic_.flop_of(role.program, schedule.works);
     job.hardware_flop = job.hardware_flop * (job_.ranks() / job_.pipeline_parallel);
     job.precision = job_.shape.compute;
     return job;

@@ -18,7 +18,8 @@ struct Change {
 };
 
 bool set_recompute(TrainingJob& job, Recompute recompute) {
-  const bool changes = job.shape.recompute < recompute && job.shape.recompute != Recompute::Full;
+  const bool listed = job.shape.recompute == Recompute::Modules;
+  const bool changes = listed ? recompute == Recompute::Full : job.shape.recompute < recompute;
   job.shape.recompute = recompute;
   return changes;
 }

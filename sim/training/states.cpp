@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/model/weight_casts.hpp"
+
 namespace syncline {
 namespace {
 
@@ -10,7 +12,7 @@ using enum MemoryCategory;
 using pipeline::Step;
 using pipeline::StepStream;
 
-/// Bytes of a parameter, and of each Adam moment, in the optimizer's state (fp32).
+/// Bytes of a parameter in the optimizer's state (fp32).
 constexpr double Master = 4;
 
 }  // namespace
@@ -79,11 +81,14 @@ Bytes States::element() const {
 Bytes States::reduced() const {
   return size_of(job_.sharding.fsdp.reduce_precision);
 }
+Bytes States::moment() const {
+  return size_of(job_.sharding.fsdp.moments);
+}
 
 // --- what is held ---
 
-/// Gradients are kept in the precision of the reduction; the optimizer has two moments in fp32, and the
-/// parameters too where they are computed with in less. The parameters of Fsdp are the optimizer's own.
+/// Gradients are kept in the precision of the reduction; the optimizer has two moments in theirs, and the
+/// parameters in fp32 where they are computed with in less. The parameters of Fsdp are the optimizer's own.
 std::vector<MemoryEffect> States::resident(ParameterCount parameters) const {
   const bool trained = !job_.shape.frozen;
   Bytes held, gradients, optimizer;
@@ -93,7 +98,7 @@ std::vector<MemoryEffect> States::resident(ParameterCount parameters) const {
     held += fsdp ? shard * std::max(element(), trained ? Bytes(Master) : Bytes(0)) : all * element();
     if (!trained) continue;
     if (!fsdp) gradients += (shards_gradients(share) ? shard : all) * reduced();
-    optimizer += Bytes(shard * 2 * Master);
+    optimizer += 2 * shard * moment();
     if (!fsdp && own_master()) optimizer += Bytes(shard * Master);
   }
   std::vector<MemoryEffect> effects{{MemoryCategory::Parameters, held}};
@@ -162,30 +167,36 @@ Step States::table_reduction(double parameters, FamilyId ends) const {
 // --- the update ---
 
 /// A fused Adam reads gradient, parameter and both moments once and writes all but the gradient, and a copy
-/// of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam).
+/// of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam). Megatron-LM copies
+/// afterwards (core_r0.14.0, distrib_optimizer.py: _copy_main_params_to_model_params).
 Steps States::update(ParameterCount parameters) {
   if (job_.shape.frozen) return {};
   const double shard = own(parameters);
+  const bool copies_after = implementation_of(job_.model, job_.shape) == Implementation::Megatron;
   double copied = 0;
   Bytes gradients;  // of Fsdp, in shards
   for (const Share share : Shares) {
     const double its = parameters.of(share) / of(share).shards;
     const bool fsdp = kind(share) == DataSharding::Fsdp;
-    if (own_master() && !fsdp) copied += its * element().si();
+    if (own_master() && !fsdp) copied += its * (element().si() + (copies_after ? Master : 0));
     if (fsdp && reduces(share)) gradients += its * reduced();
   }
   Steps steps;
   if (job_.sharding.gradient_passes) {  // in fact one before the step, and the others before the reduction
     const int passes = job_.data_parallel * job_.shape.context_parallel > 1 ? 4 : 2;  // 2 of them scale
     const double all = parameters.dense + parameters.experts;
-    steps.push_back(pass_over("gradient-passes", passes * all * reduced().si()));
+    constexpr int Clipping = 2;
+    steps.push_back(pass_over("gradient-passes", (passes * all + Clipping * shard) * reduced().si()));
   }
   steps.push_back(pass_over("gradient-norm", shard * reduced().si()));
   if (groups_.norm)
     steps.push_back(collective(*groups_.norm, StepStream::Reduce, CollectiveKind::AllReduce,
                                size_of(Precision::Fp32), Phase::Optimizer, "all-reduce-norm"));
-  steps.push_back(pass_over("optimizer", shard * (reduced().si() + 6 * Master) + copied));
+  steps.push_back(pass_over("optimizer", shard * (reduced().si() + 2 * Master + 4 * moment().si()) + copied));
   if (gradients > Bytes(0)) steps.back().memory.push_back({Gradients, -gradients});
+  // In fact before the first microbatch's products, unless the optimizer itself writes them.
+  if (const double bytes = weight_cast_bytes(job_.model, job_.shape); bytes > 0)
+    steps.push_back(pass_over("weight-casts", bytes * (parameters.dense + parameters.experts)));
   return steps;
 }
 

@@ -71,6 +71,7 @@ class States {
   [[nodiscard]] bool own_master() const;
   [[nodiscard]] Bytes element() const;
   [[nodiscard]] Bytes reduced() const;
+  [[nodiscard]] Bytes moment() const;  // of Adam's
   [[nodiscard]] pipeline::Step pass_over(const std::string& name, double bytes);
 
   const TrainingJob& job_;

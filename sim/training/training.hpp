@@ -37,14 +37,19 @@ struct ShardingOptions {
   bool overlap_reduction = true;  // buckets are reduced while others still compute; else after all
   bool overlap_gather = false;  // Zero1, Zero2: parameters are gathered beside the next step's forward, each
                                 // bucket before its use; else after the update
+  /// Zero1, Zero2 without `overlap_gather`, where a rank has parameters of experts: gathered once for each of two
+  /// optimizers, as Megatron-LM did until 2026 (0044db1f20): those of experts and of all others were optimizers of
+  /// their own, chained, and each gathered all (core_r0.14.0, distrib_optimizer.py: step_with_ready_grads).
+  bool gather_by_optimizer = false;
   /// Ddp, Zero1: once a step a rank passes over all its gradients to clear them, to look for NaN and, reading and
-  /// writing, to scale them by 1 / dp: Megatron-LM's defaults (core_r0.14.0, param_and_grad_buffer.py: reset,
-  /// check_grads, start_grad_sync).
+  /// writing, to scale them by 1 / dp, and over those it updates to scale them by a norm above the limit: Megatron-LM's
+  /// defaults (core_r0.14.0, param_and_grad_buffer.py: reset, check_grads, start_grad_sync; clip_grads.py).
   bool gradient_passes = false;
   /// Gradients are reduced whenever there are some; else they add up, and are reduced with the last
   /// microbatch. Not given: so of Zero2, and of Fsdp without a pipeline. Zero2 knows nothing else.
   std::optional<bool> reduce_every_microbatch{};
-  FsdpOptions fsdp;  // its reduce_precision holds for all kinds: of gradients, held and on the wire
+  /// Its reduce_precision holds for all kinds: of gradients, held and on the wire; and its moments.
+  FsdpOptions fsdp;
 };
 
 /// How layers are dealt to virtual stages.

@@ -101,7 +101,7 @@ TEST_SUITE("scenario: pipeline of a training run") {
     for (const std::string keys :
          {"{kind: zero-1, group: 2, bucket: 160MB, overlap-reduction: false, overlap-gather: true, "
           "gradient-passes: true}",
-          "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false}",
+          "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false, gather-by-optimizer: true}",
           "{kind: fsdp, forward-prefetch: 2, reduce-every-microbatch: true}"}) {
       CAPTURE(keys);
       const Scenario scenario = load(with("{kind: ddp}", keys));

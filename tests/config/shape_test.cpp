@@ -45,6 +45,20 @@ TEST_SUITE("scenario: shape") {
     CHECK(shape.modules == RecomputedModules{.norms = true, .core = true});
   }
 
+  TEST_CASE("what is kept and held in less arrives") {
+    const TrainingJob job =
+        tiny({{"implementation", "megatron"},
+              {"precision", "{moments: bf16, kept-activation-input: fp8, kept-attention-output: e5m6}"}})
+            .job;
+    CHECK(job.sharding.fsdp.moments == Precision::Bf16);
+    CHECK(job.shape.kept_activation_input == KeptPrecision::Fp8);
+    CHECK(job.shape.kept_attention_output == KeptPrecision::E5m6);
+    const TrainingJob as_computed = tiny({}).job;
+    CHECK(as_computed.sharding.fsdp.moments == Precision::Fp32);
+    CHECK_FALSE(as_computed.shape.kept_activation_input);
+    CHECK_FALSE(as_computed.shape.kept_attention_output);
+  }
+
   TEST_CASE("latent attention and a model without projection arrive, too") {
     const ModelSpec model =
         tiny({{"model.kv-heads", "16"}, {"model.latent", Latent}, {"model.output-projection", "false"}})
@@ -61,6 +75,8 @@ TEST_SUITE("scenario: shape") {
         {{"device.peak.fp8", "1978TFLOPps"},
          {"precision", "{linear: fp8, scaling: tensor}"},
          {"fused-loss", "true"}},
+        {{"implementation", "megatron"},
+         {"precision", "{moments: fp8, kept-activation-input: e5m6, kept-attention-output: fp8}"}},
         {{"model.kv-heads", "16"}, {"model.latent", Latent}},
         {{"model.output-projection", "false"},
          {"sharding.kind", "ddp"},
@@ -112,6 +128,46 @@ TEST_SUITE("scenario: shape") {
         {"scales of fp4",
          {{"device.peak.fp4", "1000TFLOPps"}, {"precision.linear", "fp4"}},
          "\"precision.linear\" is fp4, which has scales by block; set precision.scaling to block"},
+        {"moments of no optimizer that there is",
+         {{"precision.moments", "tf32"}},
+         "\"precision.moments\": \"tf32\" is unknown; expected one of fp32, bf16, fp16, fp8"},
+        {"moments of what is not trained",
+         {{"precision.moments", "bf16"}, {"frozen", "true"}},
+         "\"precision.moments\" is of an optimizer, and nothing is trained (frozen); leave it out"},
+        {"kept in what is no less",
+         {{"precision.kept-attention-output", "bf16"}},
+         "\"precision.kept-attention-output\": \"bf16\" is unknown; expected one of e5m6, fp8"},
+        {"kept by torchtitan",
+         {{"precision.kept-attention-output", "fp8"}},
+         "\"precision.kept-attention-output\" is of Megatron's layers; set implementation to megatron, or "
+         "leave "
+         "it out"},
+        {"kept by whole layers made again",
+         {{"precision.kept-attention-output", "fp8"}, {"implementation", "megatron"}, {"recompute", "full"}},
+         "\"precision.kept-attention-output\" is of what layers keep, and recompute is full, which keeps but "
+         "their input; leave it out"},
+        {"kept under selective-op",
+         {{"precision.kept-activation-input", "fp8"},
+          {"implementation", "megatron"},
+          {"recompute", "selective-op"}},
+         "\"precision.kept-activation-input\" is not simulated with recompute selective-op; try selective or "
+         "a "
+         "list"},
+        {"output of unfused attention",
+         {{"precision.kept-attention-output", "fp8"},
+          {"implementation", "megatron"},
+          {"attention", "unfused"}},
+         "\"precision.kept-attention-output\" is read by flash attention, and attention is unfused; set that "
+         "to "
+         "flash, or leave it out"},
+        {"input of GeLU",
+         {{"precision.kept-activation-input", "fp8"},
+          {"implementation", "megatron"},
+          {"model.activation", "gelu"}},
+         "\"precision.kept-activation-input\" is of SwiGLU, which the model has not; leave it out"},
+        {"input of SwiGLU one by one",
+         {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"kernels", "eager"}},
+         "\"precision.kept-activation-input\" is of one kernel for SwiGLU; set kernels to compiled"},
         {"chunks of nothing",
          {{"parallel.tensor-chunks", "2"}},
          "\"parallel.tensor-chunks\" is 2, but nothing is gathered to be cut; set parallel.tp above 1 and "
@@ -122,6 +178,9 @@ TEST_SUITE("scenario: shape") {
         {"latent with fewer keys",
          {{"model.latent", Latent}},
          "\"model.kv-heads\" is 4, but latent attention has a key for each of its heads; set it to 16"},
+        {"latent of none",
+         {{"recompute", "[norms, latent]"}},
+         "\"recompute\" names latent, and the model has no latent attention; leave it out"},
         {"latent and selective-op",
          {{"model.kv-heads", "16"}, {"model.latent", Latent}, {"recompute", "selective-op"}},
          "\"recompute\" is selective-op, which is not simulated with latent attention; try selective or "

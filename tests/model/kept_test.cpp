@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "sim/model/model.hpp"
@@ -86,6 +87,45 @@ TEST_CASE("no named module is no recomputation, and the core alone is selective 
   shape.recompute = Recompute::Selective;
   CHECK(core.recompute == layer_cost(Llama, shape).recompute);
   CHECK(core.saved == layer_cost(Llama, shape).saved);
+}
+
+TEST_CASE("what is kept in less takes a cast forward and one back, whose result lives in backward alone") {
+  struct Row {
+    const char* name;
+    std::optional<Precision> linear;
+    std::optional<KeptPrecision> input, output;  // of SwiGLU, of attention
+    double freed, moved, widened;                // bytes; moved: each way
+  };
+  constexpr auto E5m6 = KeptPrecision::E5m6, Fp8 = KeptPrecision::Fp8;
+  const double gate_and_up = T * 2 * F, output = T * H, scale = 1 / 32.0;
+  // 2 bytes a number in bf16. Beside products in fp8 attention's output had a copy in fp8, with its scales.
+  const std::vector<Row> rows = {
+      {"gate and up in fp8", {}, Fp8, {}, gate_and_up, 3 * gate_and_up, 2 * gate_and_up},
+      {"... in 12 bits", {}, E5m6, {}, 0.5 * gate_and_up, 3.5 * gate_and_up, 2 * gate_and_up},
+      {"attention's output in fp8", {}, {}, Fp8, output, 3 * output, 2 * output},
+      {"... in 12 bits", {}, {}, E5m6, 0.5 * output, 3.5 * output, 2 * output},
+      {"both", {}, Fp8, E5m6, gate_and_up + 0.5 * output, 3 * gate_and_up + 3.5 * output, 2 * gate_and_up},
+      {"both, by block", Precision::Fp8, Fp8, E5m6, (1 - scale) * gate_and_up + 1.5 * output,
+       (3 + scale) * gate_and_up + (3.5 + scale) * output, 2 * gate_and_up}};
+  const auto passes = [](const std::vector<Segment>& segments) {
+    return test::hbm(test::of_kind(kernels_of(segments), KernelClass::Elementwise));
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    TrainingShape shape = megatron();
+    shape.linear = row.linear;
+    shape.scaling = Scaling::Block;
+    const ModuleCost before = layer_cost(Llama, shape);
+    shape.kept_activation_input = row.input;
+    shape.kept_attention_output = row.output;
+    const ModuleCost layer = layer_cost(Llama, shape);
+    CHECK(before.saved - layer.saved == Bytes(row.freed));
+    CHECK(layer.transient - before.transient == Bytes(row.widened));
+    CHECK(passes(layer.forward) - passes(before.forward) == row.moved);
+    CHECK(passes(layer.backward_input) - passes(before.backward_input) == row.moved);
+    CHECK(layer.backward_weight == before.backward_weight);
+    CHECK(layer.kept_for_weight == before.kept_for_weight);
+  }
 }
 
 TEST_CASE("frozen weights have no gradients, and what only these read is not kept") {

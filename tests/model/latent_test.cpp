@@ -77,6 +77,61 @@ TEST_CASE("a layer keeps both compressed vectors and all heads' queries, keys an
   CHECK(layer_cost(V3, shape_of(1)).saved == Bytes(4096 * (2 * elements + 4 * 128)));
 }
 
+TEST_CASE("queries are rotated in place, keys and values read and written once, where kernels are fused") {
+  // 16-bit numbers a token of V3. Fused: 64 of each query head, twice; keys of 128 and values of 128 read, keys of 192 and
+  // values written. Else queries, keys and values of all heads are copied, after rotations that go by fp32: 6 + 8 + 6
+  // bytes.
+  const double fused = 2 * (2 * 128 * 64 + 128 * (128 + 128 + 192 + 128)),
+               eager = 4 * 128 * (192 + 192 + 128) + 20 * (128 + 1) * 64;
+  TrainingShape shape = shape_of(1);
+  shape.recompute = Recompute::Modules;
+  shape.modules.latent = true;
+  const auto again = [&shape] {
+    const std::vector<Kernel> all = kernels_of(layer_cost(V3, shape).recompute);
+    return test::hbm(test::of_kind(all, KernelClass::Elementwise)) / 4096;
+  };
+  CHECK(again() == doctest::Approx(fused));
+  shape.fusion = Fusion::Eager;
+  CHECK(again() == doctest::Approx(eager));
+}
+
+TEST_CASE("norms made again are those of the compressed vectors, too") {
+  TrainingShape shape = shape_of(1);
+  const ModuleCost all = layer_cost(V3, shape);
+  shape.recompute = Recompute::Modules;
+  shape.modules.norms = true;
+  CHECK(all.saved - layer_cost(V3, shape).saved == Bytes(4096.0 * 2 * (2 * 7168 + 1536 + 512)));
+}
+
+TEST_CASE("a layer of DeepSeek-V3 keeps 651 MB of a sequence, and 1.23 GB from I to W") {
+  // As it was trained (arXiv 2412.19437, sections 3.2.3 and 3.3.3): products in fp8 with a scale of 4 bytes for 128
+  // numbers; attention's output in E5M6, inputs of SwiGLU in fp8; norms, up-projections and the experts' SwiGLU again.
+  ModelSpec model = V3;
+  model.experts = ExpertSpec{.count = 256, .top_k = 8, .ffn = 2048, .shared_ffn = 2048};
+  TrainingShape shape = shape_of(1);
+  shape.linear = Precision::Fp8;
+  shape.scaling = Scaling::Block;
+  shape.experts.parallel = 64;
+  shape.recompute = Recompute::Modules;
+  shape.modules = {.norms = true, .expert_activation = true, .latent = true};
+  shape.kept_activation_input = KeptPrecision::Fp8;
+  shape.kept_attention_output = KeptPrecision::E5m6;
+  const ModuleCost layer = layer_cost(model, shape, LayerKind::Experts);
+  const double scale = 1 / 32.0, narrow = 1 + scale;
+  // A token: its input and the sum behind attention, the compressed vectors, row statistics, attention's output; gate,
+  // up and their product of the shared expert; scores and map of the router; eight copies, with gate and up of each.
+  const double kept = 2 * 2 * 7168 + 2 * (1536 + 512) + 4 * 128 + (1.5 + scale) * 128 * 128 +
+                      narrow * 3 * 2048 + (4 + 1) * 256 + 8 * narrow * (7168 + 2 * 2048);
+  CHECK(layer.saved == Bytes(4096 * kept));
+  CHECK(layer.saved.si() / 1e6 == doctest::Approx(650.9).epsilon(1e-4));
+  // Into each product and out of it: compressed 7168 (once) → 1536 and 576, expanded 1536 → 128 · 192 and 512 → 128 ·
+  // 256, 128 · 128 → 7168; nine MLPs 7168 → 4096, 2048 → 7168. The router's in bf16: 7168 → 256.
+  const double attention = 7168 + 1536 + 576 + 1536 + 128 * 192 + 512 + 128 * 256 + 128 * 128 + 7168;
+  const double mlp = 7168 + 4096 + 2048 + 7168;
+  CHECK(layer.kept_for_weight == Bytes(4096 * (narrow * (attention + 9 * mlp) + 2 * (7168 + 256))));
+  CHECK(layer.kept_for_weight.si() / 1e9 == doctest::Approx(1.229).epsilon(1e-3));
+}
+
 TEST_CASE("tensor-parallel ranks hold the compressing products whole and gather what they make") {
   const ModuleCost layer = layer_cost(V3, shape_of(8));
   const double compressing = 7168.0 * (1536 + 576), norms = 1536 + 512 + 2 * 7168;

@@ -204,6 +204,24 @@ TEST_SUITE("experts in a training step") {
       if (family.name() == "edp") CHECK(family.members(GroupId(0)).size() == 2);
   }
 
+  TEST_CASE("two chained optimizers gather all of a rank with experts twice") {
+    TrainingJob job = experts(4, 8, 4);  // the first stage has the dense layer alone
+    const Schedule once = training_schedule(job, device());
+    job.sharding.gather_by_optimizer = true;
+    const Schedule twice = training_schedule(job, device());
+    CHECK(check_schedule(twice) == std::vector<std::string>{});
+    for (std::size_t stage = 0; stage < 4; ++stage) {
+      CAPTURE(stage);
+      for (const char* group : {"dp", "edp"}) {
+        CAPTURE(group);
+        const auto gathered = [&](const Schedule& schedule) {
+          return bytes_of(collectives(schedule, stage, group, CollectiveKind::AllGather)).si();
+        };
+        CHECK(gathered(twice) == (stage == 0 ? 1 : 2) * gathered(once));
+      }
+    }
+  }
+
   TEST_CASE("ranks of experts fold over those of attention") {
     TrainingJob job = experts(4, 4);
     job.shape.tensor_parallel = 4;
@@ -348,6 +366,64 @@ TEST_SUITE("experts in a training step") {
     job.shape.experts.capacity = 1;
     job.shape.experts.pad = true;
     CHECK(waits(job) == 0);
+    job.shape.experts.capacity.reset();
+    job.shape.experts.pad = false;
+    for (const auto& [graphs, expected] : {std::pair{Graphs::Router, 12}, {Graphs::Attention, 12},
+                                           {Graphs::WholeLayers, 0}, {Graphs::Step, 0}}) {
+      job.shape.graphs = graphs;  // one of whole layers has no room for it
+      CHECK(waits(job) == expected);
+    }
+  }
+
+  TEST_CASE("FLOP that are run are those of copies that experts get, under either sharding") {
+    for (const DataSharding kind : {DataSharding::Zero1, DataSharding::Fsdp}) {
+      CAPTURE(static_cast<int>(kind));
+      TrainingJob job = experts(8, 8);
+      job.sharding.kind = kind;
+      const Flop all = training_schedule(job, device()).job.hardware_flop;
+      job.routing.routing = moe::Zipf{1.2};
+      const Schedule dropless = training_schedule(job, device());
+      CHECK(dropless.job.hardware_flop.si() == doctest::Approx(all.si()).epsilon(1e-12));  // as many, unevenly
+      // Two products of experts with weights of 3 · 1024 · 2048, forward and backward, 2 FLOP each way of a product:
+      // 3 layers, 8 ranks, 4 microbatches of 1024 tokens, 2 copies of a token.
+      const double of_experts = 3.0 * 8 * 4 * 1024 * 2 * 3 * 2 * (3.0 * 1024 * 2048);
+      for (const bool pad : {false, true}) {
+        job.shape.experts.capacity = 1.25;
+        job.shape.experts.pad = pad;
+        double lost = 0;
+        for (const int layer : expert_layers(job.model)) {
+          const moe::TokenCounts counts = tokens_of_layer(job.model, job.shape, job.routing, layer);
+          lost += 1 - static_cast<double>(counts.experts.sum()) / (8 * 1024 * 2);
+        }
+        CHECK((pad ? lost < 0 : lost > 0.3));
+        const Schedule schedule = training_schedule(job, device());
+        CHECK(schedule.job.hardware_flop.si() ==
+              doctest::Approx(all.si() - of_experts * lost / 3).epsilon(1e-6));
+        CHECK(schedule.job.model_flop == dropless.job.model_flop);
+      }
+    }
+  }
+
+  TEST_CASE("tokens gathered for experts take room in backward") {
+    TrainingJob job = experts(16, 16);
+    job.model.vocabulary = 1024;  // else logits make the peak
+    const auto transient = [&](Dispatch dispatch) {
+      job.shape.experts.dispatch = dispatch;
+      return layer_cost(job.model, job.shape, LayerKind::Experts).transient;
+    };
+    // 1024 tokens of each of 16 ranks, and 2048 copies that are the rank's own, 1024 wide in 16 bit, in place of the
+    // gradients of the experts' products: 2048 · (2 · 2048 + 2 · 1024) numbers.
+    const double gathered = (16 * 1024 + 2048) * 1024 * 2.0, gradients = 2048 * 6144 * 2.0;
+    CHECK((transient(Dispatch::AllGather) - transient(Dispatch::AllToAll)).si() ==
+          doctest::Approx(gathered - gradients));
+    const auto peak = [&](Dispatch dispatch) {
+      job.shape.experts.dispatch = dispatch;
+      Bytes most;
+      for (const RankMemory& memory : simulate(training_schedule(job, device())).memory)
+        most = std::max(most, memory.peak);
+      return most.si();
+    };
+    CHECK(peak(Dispatch::AllGather) - peak(Dispatch::AllToAll) == doctest::Approx(gathered - gradients));
   }
 
   TEST_CASE("what experts keep follows the tokens that came, and all of it is given back") {

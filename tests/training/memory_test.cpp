@@ -1,8 +1,12 @@
 // What a rank holds at most: against measured peaks, sums by hand, and what would hold less.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/training/remedies.hpp"
 #include "tests/training/jobs.hpp"
@@ -121,6 +125,52 @@ TEST_SUITE("training memory") {
       CHECK(kept_by_layers(made) / 1e9 == doctest::Approx(one.layers).epsilon(0.005));
       CHECK((states(made) + kept_by_layers(made)) / 1e9 == doctest::Approx(one.together).epsilon(0.005));
     }
+  }
+
+  TEST_CASE("moments in less take less room, and less of the optimizer's time") {
+    struct Case {
+      DataSharding kind;
+      double shards;
+      double master;  // bytes of the optimizer's own parameters
+      double passes;  // of a moment, read or written: by one kernel, or by PyTorch's nine
+    };
+    const auto updated = [](const Schedule& made) {
+      double sum = 0;
+      for (const Op& op : made.roles[0].program)
+        if (const auto* compute = std::get_if<Compute>(&op.body); compute && op.tag.name == "optimizer")
+          for (const Kernel& kernel : made.works[compute->work.value()].kernels) sum += kernel.hbm.si();
+      return sum;
+    };
+    for (const Case& one :
+         {Case{DataSharding::Ddp, 1, 4, 4}, {DataSharding::Zero1, 4, 4, 4}, {DataSharding::Fsdp, 4, 0, 8}})
+      for (const auto& [precision, bytes] : {std::pair{Precision::Fp32, 4.},
+                                             {Precision::Bf16, 2.},
+                                             {Precision::Fp16, 2.},
+                                             {Precision::Fp8, 1.}}) {
+        CAPTURE(one.kind);
+        CAPTURE(bytes);
+        TrainingJob job = gpt(1, 1, 4, 1);
+        job.sharding.kind = one.kind;
+        const double before = updated(training_schedule(job, device()));
+        job.sharding.fsdp.moments = precision;
+        const Schedule made = training_schedule(job, device());
+        const double shard = parameter_count(job.model) / one.shards;
+        CHECK(resident(made.roles[0], MemoryCategory::Optimizer).si() ==
+              doctest::Approx((one.master + 2 * bytes) * shard));
+        CHECK(before - updated(made) == doctest::Approx(one.passes * (4 - bytes) * shard));
+      }
+  }
+
+  TEST_CASE("where modules are made again already, whole layers may be") {
+    TrainingJob job = gpt2_large(AttentionKernels::Flash, 8);
+    job.shape.recompute = Recompute::Modules;
+    job.shape.modules.core = true;
+    const std::vector<Remedy> found = remedies(job, device());
+    const auto offered = [&](std::string_view change) {
+      return std::ranges::count(found, change, &Remedy::change);
+    };
+    CHECK(offered("recompute: full") == 1);
+    CHECK(offered("recompute: selective") == 0);
   }
 
   TEST_CASE("the largest remedy of attention matrices is not to keep them") {

@@ -331,8 +331,44 @@ TEST_SUITE("sharding: order") {
       const std::size_t passes = find(program, "gradient-passes", -1);
       const Compute& compute = std::get<Compute>(program[passes].body);
       const double bytes = with.works[compute.work.value()].kernels[0].hbm.si();
-      CHECK(bytes == doctest::Approx((ranks == 1 ? 8 : 16) * parameter_count(job.model)));
+      const double clipped = 8. / ranks;  // read and written, of those a rank updates
+      CHECK(bytes == doctest::Approx(((ranks == 1 ? 8 : 16) + clipped) * parameter_count(job.model)));
     }
+  }
+
+  TEST_CASE("the optimizer's own copy is read, or written beside the update") {
+    // Of a parameter: gradient read; parameter and moments read and written; 2 bytes of the copy written, before which
+    // Megatron-LM reads the parameter once more.
+    for (const auto& [implementation, bytes] :
+         {std::pair{Implementation::Torchtitan, 4. + 24 + 2}, {Implementation::Megatron, 4. + 24 + 6}}) {
+      TrainingJob job = sharded(DataSharding::Zero1, 4);
+      job.sharding.fsdp.reduce_precision = Precision::Fp32;
+      job.shape.implementation = implementation;
+      const Schedule schedule = training_schedule(job, device());
+      const auto& program = schedule.roles[0].program;
+      const Compute& update = std::get<Compute>(program[find(program, "optimizer", -1)].body);
+      CHECK(schedule.works[update.work.value()].kernels[0].hbm.si() ==
+            doctest::Approx(bytes / 4 * parameter_count(job.model)));
+    }
+  }
+
+  TEST_CASE("Megatron casts all its narrow weights once a step") {
+    TrainingJob job = sharded(DataSharding::Zero1, 4, 2);
+    job.shape.implementation = Implementation::Megatron;
+    const auto casts = [](const Schedule& schedule) {
+      double bytes = 0;
+      for (const Op& op : schedule.roles[0].program)
+        if (const auto* compute = std::get_if<Compute>(&op.body); compute && op.tag.name == "weight-casts")
+          bytes += schedule.works[compute->work.value()].kernels[0].hbm.si();
+      return bytes;
+    };
+    CHECK(casts(training_schedule(job, device())) == 0);
+    job.shape.linear = Precision::Fp8;
+    job.shape.scaling = Scaling::Tensor;
+    Device narrow = device();
+    narrow.peak[Precision::Fp8] = FlopPerSecond(200e12);
+    // 2 bytes read, 2 of 1 written.
+    CHECK(casts(training_schedule(job, narrow)) == doctest::Approx(4 * parameter_count(job.model)).epsilon(1e-9));
   }
 
   TEST_CASE("parameters gathered beside forward are awaited by the layers of their bucket") {

@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double Mega = 1e6, Micro = 1e-6;
+constexpr int MostSms = 304;  // of an MI300X, which has most of the accelerators in devices/
 
 /// One predicted operation.
 struct Prediction {
@@ -84,14 +85,28 @@ class ExpertQuestion {
     const int nodes = given(wanted_.nodes, 1);
     std::vector<std::string> known;
     for (const ExpertKernel& kernel : library_.kernels) {
-      if (wanted_.kernel.empty() ? kernel.fits(nodes) && !kernel.figures.empty()
-                                 : kernel.name == wanted_.kernel)
-        return kernel;
+      const bool meant = wanted_.kernel.empty() ? kernel.fits(nodes) && !kernel.figures.empty()
+                                                : kernel.name == wanted_.kernel;
+      if (meant) return checked(kernel, nodes);
       known.push_back(kernel.name);
     }
     if (!wanted_.kernel.empty()) refuse("--kernel", unknown_name("kernel", wanted_.kernel, known));
     refuse("--nodes", fmt::format("{} has no figures of a kernel for {} node{}; there are {}", library_.name,
                                   nodes, nodes == 1 ? "" : "s", fmt::join(known, ", ")));
+  }
+
+  /// That it is for so many nodes.
+  [[nodiscard]] const ExpertKernel& checked(const ExpertKernel& kernel, int nodes) const {
+    if (!kernel.fits(nodes))
+      refuse("--kernel",
+             fmt::format("{} of {} is for {}; give --nodes {}, or another kernel", kernel.name, library_.name,
+                         nodes > 1 ? "one node" : "several nodes", nodes > 1 ? "1" : "2 or more"));
+    if (!kernel.reaches(nodes))
+      refuse("--nodes",
+             fmt::format("{} of {} has no rates between nodes; give --nodes 1 where one scale-up domain "
+                         "holds all ranks, else another library",
+                         kernel.name, library_.name));
+    return kernel;
   }
 
   void check() const {
@@ -134,7 +149,7 @@ class Experts : public Subcommand {
     return "Time dispatch and combine of experts by a library's figures";
   }
   std::string example() const override {
-    return "  syncline experts --library deepep-h100 --ranks 64 --nodes 8 --tokens 4096 --hidden 7168 "
+    return "  syncline experts --library deepep-h800 --ranks 64 --nodes 8 --tokens 4096 --hidden 7168 "
            "--top-k 8 "
            "--experts 256\n"
            "  syncline experts --table moe_alltoall.csv\n"
@@ -164,7 +179,9 @@ class Experts : public Subcommand {
                    "A token's experts are on at most so many nodes; 0: no limit")
         ->check(CLI::Range(0, MostCount))
         ->needs(library);
-    add("--sms", wanted_.sms, "That the kernel is given");
+    app.add_option("--sms", wanted_.sms, "That the kernel is given")
+        ->check(CLI::Range(1, MostSms))
+        ->needs(library);
     app.add_option("--dispatch-precision", wanted_.dispatch, "bf16, fp8 or nvfp4")->needs(library);
     app.add_option("--combine-precision", wanted_.combine, "bf16, fp8 or nvfp4")->needs(library);
     app.add_flag("--json", json_, "Print one JSON object");

@@ -44,7 +44,13 @@ RunContext context_of(const Question& question, const std::vector<std::string>& 
   context.seed = scenario.seed;
   context.published = scenario.published;
   context.expect = scenario.expect;
-  if (scenario.is_training()) context.experts = expert_tokens(scenario.job);
+  if (!scenario.is_training()) return context;
+  context.experts = expert_tokens(scenario.job);
+  if (scenario.job.model.experts && scenario.job.shape.experts.overlap == ExpertOverlap::Batch &&
+      scenario.job.gradient_accumulation == 1)
+    context.warnings.push_back(
+        "moe.overlap is batch, and a rank has one microbatch a step (batch.global / (parallel.dp × "
+        "batch.microbatch)): there is no other for it to run beside");
   return context;
 }
 

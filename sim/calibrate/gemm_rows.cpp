@@ -102,7 +102,7 @@ KernelRow attention(const Row& row, bool backward) {
   out.kernel.m = out.kernel.n = static_cast<std::int64_t>(sequence);
   out.kernel.k = static_cast<std::int64_t>(qk);
   const Flop square((backward ? 5 : 2) * batch * heads * sequence * sequence * (qk + v));
-  out.kernel.flop = 0.5 * square;
+  out.kernel.flop = Flop(batch * heads * sequence * sequence * (backward ? 3 * qk + 2 * v : qk + v));
   out.kernel.hbm =
       Bytes((backward ? 4 : 2) * batch * heads * sequence * (qk + v) * row.format("dtype").bytes);
   out.time = square / FlopPerSecond(row.number("achieved_tflops") * 1e12);

@@ -22,7 +22,7 @@ struct KernelRow {
 /// The rows of one chip.
 struct KernelRows {
   std::vector<KernelRow> products;
-  std::vector<KernelRow> grouped;  // several products in one kernel, as of experts
+  std::vector<KernelRow> grouped;  // several products of one call, as of experts
   std::vector<KernelRow> attention;
   std::vector<KernelRow> best;  // "matmul, best shape found": the most that any shape reached
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 
 #include "sim/config/checks.hpp"
 #include "sim/moe/counts_file.hpp"
@@ -55,6 +57,14 @@ void check_experts(const ModelSpec& model, const ConfigNode& root, std::string_v
     refuse.add("experts.top-k",
                fmt::format("is {}, more experts than a layer has (experts.count {}); lower it", experts.top_k,
                            experts.count));
+  // Likelihoods of uneven choices take so many numbers, a hundred times over for each layer.
+  constexpr std::int64_t MostChoices = 1 << 18;
+  if (const std::int64_t choices = std::int64_t{experts.count} * experts.top_k; choices > MostChoices)
+    refuse.add("experts.top-k",
+               fmt::format(
+                   "is {}: experts.count × experts.top-k = {} × {} = {}, and at most {} are simulated; lower "
+                   "one of them",
+                   experts.top_k, experts.count, experts.top_k, choices, MostChoices));
   if (experts.dense_layers >= model.layers)
     refuse.add("experts.dense-layers",
                fmt::format("is {}, and the model has {} layers; lower it, or leave out experts",
@@ -91,10 +101,33 @@ void check_spread(const Scenario& scenario, Refusals& refuse) {
   if (job.sharding.group > 0)
     return refuse.add("sharding.group",
                       "is of replicas of sets of shards, which experts do not have; leave it out");
-  if (const auto reason = expert_refusal(job.degrees())) return refuse.add("parallel.ep", *reason);
+  if (const auto reason = expert_refusal(job.degrees()))
+    return refuse.add("parallel.ep", fmt::format("is {}: {}", options.parallel, *reason));
   if (job.shape.tensor_parallel > 1 && !job.shape.sequence_parallel)
     refuse.add("parallel.sequence-parallel",
                "is false, but each of the ranks that share a layer routes tokens of its own; set it to true");
+}
+
+/// That no rank sends an expert more than a copy of each of its tokens.
+void check_counts(const TrainingJob& job, const moe::MeasuredCounts& counts, Refusals& refuse) {
+  constexpr double Rounding = 1.01;  // of measured counts that are means
+  const int k = job.model.experts->top_k;
+  for (const int number : expert_layers(job.model)) {
+    const int layer = number % counts.layers;
+    for (int rank = 0; rank < counts.ranks; ++rank) {
+      const auto sent = counts.sent(job.routing.step, layer, rank);
+      const auto most = std::ranges::max_element(sent);
+      const auto all = std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+      if (static_cast<double>(*most) * k <= static_cast<double>(all) * Rounding) continue;
+      return refuse.add(
+          "moe.routing",
+          fmt::format(
+              "has counts ({}) that cannot be: in layer {} rank {} sends {} of its {} copies to expert {}, "
+              "but a token goes to {} different experts, so that one gets at most a share of 1/{}; set "
+              "model.experts.top-k to that of the measurement, and count copies before any are dropped",
+              counts.file, layer, rank, *most, all, most - sent.begin(), k, k));
+    }
+  }
 }
 
 /// What a routing names, against the model's experts.
@@ -104,17 +137,19 @@ void check_routing(const TrainingJob& job, Refusals& refuse) {
     refuse.add("moe.routing", fmt::format("has {} hot experts, but model.experts.count is {}; lower it",
                                           hot->experts, count));
   const auto* file = std::get_if<moe::FromFile>(&job.routing.routing);
-  if (file != nullptr && file->counts->experts != count)
-    refuse.add(
+  if (file == nullptr) return;
+  if (file->counts->experts > count)
+    return refuse.add(
         "moe.routing",
-        fmt::format(
-            "has counts of {} experts ({}), but model.experts.count is {}; give every expert a line, if "
-            "of 0 tokens",
-            file->counts->experts, file->counts->file, count));
+        fmt::format("has counts of {} experts ({}), but model.experts.count is {}; leave out the "
+                    "others, or raise it",
+                    file->counts->experts, file->counts->file, count));
+  check_counts(job, *file->counts, refuse);
 }
 
 /// Keys of exchanges between ranks, where there are none.
-void check_exchange(const TrainingJob& job, Refusals& refuse) {
+/// @param several_nodes  whether all ranks together are on more than one
+void check_exchange(const TrainingJob& job, bool several_nodes, Refusals& refuse) {
   const ExpertOptions& options = job.shape.experts;
   const bool alone = options.parallel == 1, gathers = options.dispatch == Dispatch::AllGather;
   const std::string_view why =
@@ -132,12 +167,34 @@ void check_exchange(const TrainingJob& job, Refusals& refuse) {
                fmt::format("is {}, with {} of them on a node, which does not divide it; moe.dispatch "
                            "two-hop and moe.library go by whole nodes; try {}",
                            group.ranks, in_node, multiples_near(group.ranks, in_node)));
+  if (by_nodes && in_node > group.ranks && in_node % group.ranks != 0 && several_nodes)
+    refuse.add(
+        "parallel.ep",
+        fmt::format("is {}, which does not divide the {} of them that a node has room for, so that some "
+                    "groups lie on two nodes; moe.dispatch two-hop and moe.library go by whole nodes; try {}",
+                    group.ranks, in_node,
+                    divisors_near(group.ranks, std::gcd(in_node, job.model.experts->count))));
 }
 
-void check_options(const TrainingJob& job, Refusals& refuse) {
+/// What a device has no room for, and a CUDA graph not.
+void check_launch(const Scenario& scenario, Refusals& refuse) {
+  const TrainingShape& shape = scenario.job.shape;
+  const int units = scenario.device.gemm.units;
+  if (units > 1 && shape.experts.units >= units)
+    refuse.add("moe.units", fmt::format("is {}, and device {} has {}; leave some for compute",
+                                        shape.experts.units, scenario.device.name, units));
+  if (shape.experts.host_waits.value_or(false) && shape.graphs >= Graphs::WholeLayers)
+    refuse.add("moe.host-waits",
+               "is true, but a CUDA graph of whole layers has no room for a host that waits for counts; set "
+               "graphs to attention-and-router, router or none, or leave it out");
+}
+
+void check_options(const Scenario& scenario, Refusals& refuse) {
+  const TrainingJob& job = scenario.job;
   const ExpertOptions& options = job.shape.experts;
   check_routing(job, refuse);
-  check_exchange(job, refuse);
+  check_exchange(job, job.ranks() > scenario.topology.accelerators_per_node, refuse);
+  check_launch(scenario, refuse);
   const ExpertSpec& experts = *job.model.experts;
   const double all = static_cast<double>(experts.count) / experts.top_k;
   if (options.capacity && *options.capacity > all)
@@ -172,7 +229,7 @@ void check_expert_job(const Scenario& scenario, const ConfigNode& root, ConfigEr
   Refusals refuse(root, "", errors);
   if (job.model.experts) {
     check_spread(scenario, refuse);
-    return check_options(job, refuse);
+    return check_options(scenario, refuse);
   }
   constexpr std::string_view None = "is of expert layers, and the model has none; leave it out";
   if (root.find("moe") != nullptr) refuse.add("moe", None);

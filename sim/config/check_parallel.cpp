@@ -116,6 +116,18 @@ void check_shard_group(const TrainingJob& job, const ConfigNode& root, ConfigErr
                            group, context, multiples_near(group, context)));
 }
 
+/// Of what is gathered after the update, by ranks with experts.
+void check_gather_by_optimizer(const TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
+  if (!job.sharding.gather_by_optimizer) return;
+  if (job.sharding.overlap_gather)
+    errors.add(place_of(root, "sharding.gather-by-optimizer"),
+               "\"sharding.gather-by-optimizer\" is of what is gathered after the update, and sharding.overlap-gather "
+               "gathers in the next step; leave one of them out");
+  else if (!job.model.experts)
+    errors.add(place_of(root, "sharding.gather-by-optimizer"),
+               "\"sharding.gather-by-optimizer\" is of models with experts; leave it out");
+}
+
 double ops_of(const ModuleCost& cost) {
   double ops = cost.backward_weight.empty() ? 0 : 1;
   for (const auto* segments : {&cost.forward, &cost.recompute, &cost.backward_input})
@@ -180,6 +192,7 @@ void check_parallel(const Scenario& scenario, const ConfigNode& root, ConfigErro
   check_tensor_parallel(scenario, root, errors);
   check_context_parallel(scenario, root, errors);
   check_shard_group(job, root, errors);
+  check_gather_by_optimizer(job, root, errors);
   check_expert_job(scenario, root, errors);
 }
 

@@ -48,6 +48,10 @@ std::string_view kept_input_refusal(const TrainingJob& job) {
   if (job.model.activation != Activation::Swiglu)
     return "is of SwiGLU, which the model has not; leave it out";
   if (job.shape.fusion == Fusion::Eager) return "is of one kernel for SwiGLU; set kernels to compiled";
+  const RecomputedModules& again = job.shape.modules;
+  const bool dense = layers_of(job.model, LayerKind::Dense) > 0;
+  if (job.shape.recompute == Recompute::Modules && (again.mlp || !dense) && (again.experts || !job.model.experts))
+    return "is of what layers keep, and recompute names all that would keep it; leave it out";
   return kept_refusal(job);
 }
 

@@ -179,8 +179,13 @@ ConfigNode scalar_node(std::string text) {
 
 void ConfigErrors::throw_if_any() const {
   if (found_.empty()) return;
-  std::vector<Diagnostic> sorted = found_;
   const auto key = [](const Diagnostic& d) { return std::tie(d.place.file, d.place.line, d.place.column); };
+  std::vector<Diagnostic> sorted;  // two checks may find the same
+  for (const Diagnostic& one : found_)
+    if (std::ranges::none_of(sorted, [&](const Diagnostic& other) {
+          return key(one) == key(other) && one.message == other.message;
+        }))
+      sorted.push_back(one);
   std::ranges::stable_sort(sorted, [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
   throw InputError(std::move(sorted));
 }

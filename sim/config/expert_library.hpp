@@ -58,6 +58,8 @@ struct ExpertKernel {
   [[nodiscard]] bool fits(int count) const {
     return nodes == Nodes::Any || (nodes == Nodes::One) == (count == 1);
   }
+  /// Whether all that brings tokens has a rate between nodes, if there are several.
+  [[nodiscard]] bool reaches(int count) const;
   /// Null when there are none.
   [[nodiscard]] const OperationFigures* find(DispatchOp op) const;
 };

@@ -144,6 +144,12 @@ Names<TokenPrecision> token_precisions() {
   return {{"bf16", TokenPrecision::Bf16}, {"fp8", TokenPrecision::Fp8}, {"nvfp4", TokenPrecision::NvFp4}};
 }
 
+bool ExpertKernel::reaches(int count) const {
+  return count == 1 || std::ranges::all_of(figures, [](const OperationFigures& operation) {
+           return operation.op == DispatchOp::Prepare || !operation.figures.between.empty();
+         });
+}
+
 const OperationFigures* ExpertKernel::find(DispatchOp op) const {
   const auto found = std::ranges::find(figures, op, &OperationFigures::op);
   return found == figures.end() ? nullptr : &*found;

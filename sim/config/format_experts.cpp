@@ -1,18 +1,32 @@
 // The keys of expert layers: of a model, and of how a scenario runs them.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "sim/config/format_parts.hpp"
 #include "sim/config/format_routing.hpp"
 #include "sim/config/formats.hpp"
+#include "sim/model/expert_defaults.hpp"
 
 namespace syncline {
 namespace {
 
 constexpr Limits Width{.low = 1, .high = 16777216};
 constexpr Limits MostExperts{.low = 1, .high = 65536};
-constexpr Limits MostUnits{.low = 0, .high = 65536};
+constexpr Limits MostUnits{.low = 1, .high = 65536};
 constexpr Limits AnyStep{.low = 0, .high = 1e12};  // of a training run
 constexpr Limits Factor{.low = 0, .high = 1e6, .above_low = true};
+
+/// Printed as what holds where it is not given.
+template <class Value, class... Options>
+Field with_default(std::string_view key, std::optional<Value>& value, Value otherwise, Options... more) {
+  Codec both = codec(value, more...);
+  both.write = [&value, otherwise, more...] {
+    std::optional<Value> holds = value.value_or(otherwise);
+    return codec(holds, more...).write();
+  };
+  return {key, false, std::move(both)};
+}
 
 }  // namespace
 
@@ -32,6 +46,7 @@ Fields fields_of(ExpertSpec& experts) {
 
 Fields expert_fields(TrainingJob& job) {
   ExpertOptions& options = job.shape.experts;
+  const Precision computed = job.shape.compute;
   return {optional("capacity", options.capacity, Factor),
           printed_if(options.capacity.has_value(), optional("pad", options.pad)),
           {"routing", false, routing_codec(job.routing.routing)},
@@ -42,15 +57,15 @@ Fields expert_fields(TrainingJob& job) {
                                    {"two-hop", Dispatch::TwoHop},
                                    {"all-gather", Dispatch::AllGather}}),
           printed_if(!job.routing.library.empty(), optional("library", job.routing.library)),
-          optional("dispatch-precision", options.dispatched, precisions()),
-          optional("combine-precision", options.combined, precisions()),
+          with_default("dispatch-precision", options.dispatched, computed, precisions()),
+          with_default("combine-precision", options.combined, computed, precisions()),
           optional("overlap", options.overlap,
                    Names<ExpertOverlap>{{"none", ExpertOverlap::None},
                                         {"shared-experts", ExpertOverlap::SharedExperts},
                                         {"batch", ExpertOverlap::Batch}}),
-          optional("host-waits", options.host_waits),
-          optional("fused-router", options.fused_router),
-          optional("units", options.units, MostUnits)};
+          with_default("host-waits", options.host_waits, host_waits(job.model, job.shape)),
+          with_default("fused-router", options.fused_router, fused_router(job.shape)),
+          printed_if(options.units > 0, optional("units", options.units, MostUnits))};
 }
 
 }  // namespace syncline

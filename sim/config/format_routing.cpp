@@ -47,9 +47,14 @@ Codec counts_codec(moe::FromFile& measured) {
   const auto read = [&measured](const ConfigValue& value) {
     codec(measured.file).read(value);
     if (measured.file.empty()) return;
+    const std::string path = path_from(value.node);
+    std::string text;
     try {
-      const std::string path = path_from(value.node);
-      const std::string text = read_text_file(path, LargestCountsFile);
+      text = read_text_file(path, LargestCountsFile);
+    } catch (const InputError& error) {
+      return value.fail(fmt::format("{}: {}", path, error.diagnostics().front().message));
+    }
+    try {
       measured.counts = std::make_shared<const moe::MeasuredCounts>(moe::parse_counts(text, path));
     } catch (const InputError& error) {
       for (const Diagnostic& each : error.diagnostics()) value.errors.add(each.place, each.message);

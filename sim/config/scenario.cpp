@@ -47,12 +47,38 @@ int members_in_node(const TrainingJob& job, int in_node) {
   return std::max(1, in_node / stride);
 }
 
+/// What is wrong with it and has no place of its own stands where it is named.
+std::optional<ExpertLibrary> named_library(const std::string& name, const Place& place,
+                                           ConfigErrors& errors) {
+  try {
+    return load_expert_library(name);
+  } catch (const InputError& error) {
+    for (const Diagnostic& each : error.diagnostics())
+      errors.add(each.place.file.empty() ? place : each.place, each.message);
+    return std::nullopt;
+  }
+}
+
+/// Names of the catalogue with rates between so many nodes.
+std::string libraries_that_reach(int nodes) {
+  std::vector<std::string> names;
+  for (const ExpertLibrary& library : expert_libraries())
+    if (std::ranges::any_of(library.kernels, [nodes](const ExpertKernel& kernel) {
+          return kernel.fits(nodes) && kernel.reaches(nodes) && kernel.find(DispatchOp::Dispatch) != nullptr;
+        }))
+      names.push_back(library.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Figures of the kernel that fits the nodes of a group of experts.
 void find_library(TrainingJob& job, const ConfigNode& root, ConfigErrors& errors) {
-  const ExpertLibrary library = load_expert_library(job.routing.library);
+  const std::optional<ExpertLibrary> found =
+      named_library(job.routing.library, place_of(root, "moe.library"), errors);
+  if (!found) return;
+  const ExpertLibrary& library = *found;
   const int nodes = expert_group_of(job.model, job.shape, job.routing).nodes();
   for (const ExpertKernel& kernel : library.kernels) {
-    if (!kernel.fits(nodes)) continue;
+    if (!kernel.fits(nodes) || !kernel.reaches(nodes)) continue;
     const OperationFigures *dispatch = kernel.find(DispatchOp::Dispatch),
                            *combine = kernel.find(DispatchOp::Combine);
     if (dispatch == nullptr || combine == nullptr) continue;
@@ -65,12 +91,15 @@ void find_library(TrainingJob& job, const ConfigNode& root, ConfigErrors& errors
     job.routing.figures = {library.name, dispatch->figures, combine->figures, kernel.lanes, kernel.sms};
     return;
   }
+  const std::string way_out =
+      nodes == 1 ? std::string("leave it out, or choose another of libraries/experts")
+                 : fmt::format("keep parallel.ep inside a node, leave it out, or choose one that has ({})",
+                               libraries_that_reach(nodes));
   errors.add(
       place_of(root, "moe.library"),
-      fmt::format(
-          "\"moe.library\" is {}, which has no kernels of dispatch and combine for experts on {} node{}; "
-          "leave it out, or choose another of libraries/experts",
-          library.name, nodes, nodes == 1 ? "" : "s"));
+      fmt::format("\"moe.library\" is {}, which has no figures of dispatch and combine for experts on {} "
+                  "node{}; {}",
+                  library.name, nodes, nodes == 1 ? "" : "s", way_out));
 }
 
 std::optional<Topology> finish_training(Scenario& scenario, const ConfigNode& root, ConfigErrors& errors) {

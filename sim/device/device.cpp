@@ -74,7 +74,7 @@ Seconds busy_time(const Kernel& kernel, const Device& device) {
 /// their own, four at a time (Transformer Engine, cublaslt_gemm.cu: nvte_multi_stream_cublas_gemm).
 double kernels_in_turn(const Kernel& kernel) {
   constexpr double Streams = 4;
-  return std::max(1.0, kernel.kind == KernelClass::Gemm ? kernel.launches / Streams : kernel.launches);
+  return std::max(1.0, kernel.grouped ? static_cast<double>(kernel.batch) / Streams : kernel.launches);
 }
 
 /// Whose figures stand in where a precision has none: of peaks where the hardware is the same, of rates where

@@ -143,14 +143,15 @@ double in_and_out(const Slice& s, const ModelSpec& model, double ffn) {
   return ffn > 0 ? s.hidden + halves * ffn + ffn + s.hidden : 0;
 }
 
-/// ... of attention's products. Latent attention: into the compressing ones, out of them and into the others; the
-/// key's part with rotary embedding is made by the former.
+/// ... of attention's products, of all tokens. Latent attention: into the compressing ones and out of them, of the rank's
+/// own tokens, and into the others; the key's part with rotary embedding is made by the former.
 double in_and_out_of_attention(const Slice& s, const ModelSpec& model) {
-  const double ends = s.hidden + s.context + s.hidden;
-  if (!model.latent) return ends + s.query + s.key + s.value;
+  const double out = s.context + s.hidden;
+  if (!model.latent) return s.tokens * (s.hidden + s.query + s.key + s.value + out);
   const LatentAttention& latent = *model.latent;
-  const double compressed = 2.0 * (latent.query_rank + latent.key_value_rank) + latent.rotary_size;
-  return ends + compressed + s.query + s.heads * latent.plain_size + s.value;
+  const double ranks = latent.query_rank + latent.key_value_rank;
+  return s.outer_tokens * (s.hidden + ranks + latent.rotary_size) +
+         s.tokens * (ranks + s.query + s.heads * latent.plain_size + s.value + out);
 }
 
 /// From I to W: of every product its input and the gradient of its output, of all tokens, as the product reads
@@ -161,11 +162,11 @@ double for_weight(const Slice& s, const ModelSpec& model, const TrainingShape& s
   const double norms = norm_weight_later(s, model, shape) ? 2 * 2 * s.outer() : 0;
   const double attention = in_and_out_of_attention(s, model);
   if (kind == LayerKind::Dense)
-    return s.kept_input() * s.tokens * (attention + in_and_out(s, model, s.ffn)) + s.e * norms;
+    return s.kept_input() * (attention + s.tokens * in_and_out(s, model, s.ffn)) + s.e * norms;
   const double shared = in_and_out(s, model, s.shared_ffn);
   const double experts = s.routed * in_and_out(s, model, s.expert_ffn);
   const double router = s.own_tokens * (s.hidden + model.experts->count);
-  return s.kept_input() * (s.tokens * (attention + shared) + experts) + s.e * (router + norms);
+  return s.kept_input() * (attention + s.tokens * shared + experts) + s.e * (router + norms);
 }
 
 /// Width of the MLP's first product, where gate and up are one or GeLU's input.

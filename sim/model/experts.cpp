@@ -223,7 +223,7 @@ class Experts {
   void compute() {
     const double each = s_.routed / s_.local_experts, inner = inner_halves() * s_.expert_ffn;
     const bool fused = in_products();
-    add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}));
+    add_loaded(in_calls(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}), fused));
     add_loaded(kept_in_less(s_, shape_.kept_activation_input, s_.routed * inner));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
@@ -233,7 +233,8 @@ class Experts {
     if (fused) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
-    add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}));
+    add_loaded(
+        in_calls(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}), fused));
     if (op_by_op()) add_loaded(weighted_bias());
   }
 
@@ -249,7 +250,15 @@ class Experts {
   /// derivative, to what they write, and write it as the next product reads it (ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8;
   /// its issue 2897; 4220403e, ops/fused/forward_grouped_mlp.py, backward_grouped_mlp.py).
   [[nodiscard]] bool in_products() const {
-    return s_.megatron && s_.narrow() && shape_.graphs == Graphs::Step;
+    return s_.megatron && s_.linear == Precision::Fp8 && s_.scaling == Scaling::Block &&
+           model_.activation == Activation::Swiglu && shape_.graphs == Graphs::Step;
+  }
+  /// Those are one kernel for all experts.
+  static Step in_calls(Step step, bool fused) {
+    if (!fused) return step;
+    for (auto* kernels : {&step.forward, &step.input, &step.weight})
+      for (Kernel& kernel : *kernels) kernel.grouped = false;
+    return step;
   }
 
   /// Gate g and the other half u are clamped and put together again; (u + 1) · g · sigmoid(1.702 g), times the weight.

@@ -16,6 +16,7 @@ Slice::Slice(const ModelSpec& model, const TrainingShape& shape)
       sequence_parallel(shape.sequence_parallel && shape.tensor_parallel > 1),
       megatron(implementation_of(model, shape) == Implementation::Megatron),
       frozen(shape.frozen),
+      weights_come_and_go(shape.weights_come_and_go),
       weight_gradients(shape.weight_gradients),
       sequence(static_cast<double>(shape.sequence)),
       sequences(static_cast<double>(shape.microbatch)),

@@ -76,13 +76,14 @@ Step plain_linear(const Slice& s, double tokens, double in, double out, Again ag
 Step linear(const Slice& s, double tokens, double in, double out, Again again, double batch, Handed handed) {
   Step step = linear_in(s, s.linear, tokens, in, out, again, batch);
   if (!s.narrow()) return called_for_each(std::move(step), s, batch);
-  const bool once = s.megatron;  // inputs both ways in forward, weights once a step; else once more in backward
+  const bool once = s.megatron;  // both ways in forward; else once more in backward
   const int copies = once && !s.frozen ? 2 : 1;
   const std::vector<Kernel> input = cast(s, batch * tokens * in, copies);
-  const std::vector<Kernel> weight = once ? std::vector<Kernel>{} : cast(s, batch * in * out, 1);
+  std::vector<Kernel> weight;
+  if (!once || s.weights_come_and_go) weight = cast(s, batch * in * out, once ? 2 : 1);
   if (!handed.input) step.forward = joined(joined(input, weight), step.forward);
   std::vector<Kernel> before = cast(s, batch * tokens * out, s.frozen ? 1 : 2);
-  append(before, weight);
+  if (!once) append(before, weight);
   if (!handed.gradient) step.input = joined(before, step.input);
   if (!once && !s.frozen) step.weight = joined(input, step.weight);
   return called_for_each(std::move(step), s, batch);
@@ -94,7 +95,7 @@ namespace syncline {
 
 double weight_cast_bytes(const ModelSpec& model, const TrainingShape& shape) {
   const transformer::Slice s(model, shape);
-  if (!s.narrow() || !s.megatron || s.frozen) return 0;
+  if (!s.narrow() || !s.megatron || s.frozen || s.weights_come_and_go) return 0;
   const double read = s.scaling == Scaling::Current ? 2 * s.e : s.e;  // for the largest, and to cast
   return read + 2 * s.operand();
 }

@@ -204,6 +204,8 @@ struct TrainingShape {
   bool frozen = false;  // weights are not trained: no gradients of theirs (LoRA, its adapters left out)
   Fusion fusion = Fusion::Compiled;
   std::optional<Implementation> implementation{};  // as implementation_of() says where it is not given
+  /// Weights come for each use (fsdp), so that what was made of them does not stay. training_schedule() sets it.
+  bool weights_come_and_go = false;
   WeightGradients weight_gradients = WeightGradients::Plain;
   /// The loss in one kernel that puts the gradient of the logits in their place (Transformer Engine's
   /// cross-entropy).

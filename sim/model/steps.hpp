@@ -30,6 +30,7 @@ struct Slice {
   bool sequence_parallel;  // only where t > 1
   bool megatron;           // else torchtitan
   bool frozen;
+  bool weights_come_and_go;
   WeightGradients weight_gradients;
   double sequence, sequences;
   double reach;         // reach(), of the sequence

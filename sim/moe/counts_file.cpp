@@ -39,6 +39,15 @@ std::int64_t number_at(const CsvTable& table, std::size_t row, const Column& col
   return number;
 }
 
+/// That a table does not begin with its numbers.
+void check_header(std::string_view text, const std::string& name) {
+  const std::string_view first = text.substr(0, text.find_first_of(",\r\n"));
+  if (first.empty() || first.find_first_not_of("0123456789") != std::string_view::npos) return;
+  throw InputError(Diagnostic{{name, 1, 0, ""},
+                              "begins with a number; add a line with the names of the columns, such as "
+                              "step,layer,rank,expert,tokens"});
+}
+
 void check_columns(const CsvTable& table) {
   std::vector<std::string> known;
   for (const Column& column : Columns) known.emplace_back(column.name);
@@ -80,6 +89,7 @@ std::span<const std::int64_t> MeasuredCounts::sent(std::int64_t step, int layer,
 }
 
 MeasuredCounts parse_counts(std::string_view text, const std::string& name) {
+  check_header(text, name);
   const CsvTable table = CsvTable::parse(text, name);
   check_columns(table);
   if (table.size() == 0) refuse(name, "has no counts; expected a row for each layer, rank and expert");

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "sim/core/error.hpp"
 #include "sim/moe/expected_shares.hpp"
@@ -28,17 +31,65 @@ struct Hits {
   double ranks = 0, nodes = 0;
 };
 
+/// Experts taken one after another, at random from those that are left, but of at most so many nodes.
+class LimitedChoice {
+ public:
+  LimitedChoice(const DispatchShape& shape, int most_nodes)
+      : most_nodes_(static_cast<std::size_t>(most_nodes)),
+        of_rank_(shape.experts / shape.ranks),
+        of_node_(shape.experts / shape.nodes),
+        all_(shape.experts),
+        likely_(most_nodes_ + 1, std::vector<double>(static_cast<std::size_t>(shape.top_k) + 1)) {
+    likely_[0][0] = 1;
+  }
+
+  void take_one() {
+    auto next = likely_;
+    for (auto& ranks : next) std::ranges::fill(ranks, 0);
+    for (std::size_t n = 0; n <= most_nodes_; ++n)
+      for (std::size_t r = n; r <= taken_ && r < likely_[n].size(); ++r) {
+        if (likely_[n][r] == 0) continue;
+        const auto nodes = static_cast<double>(n), ranks = static_cast<double>(r);
+        const double here = nodes * of_node_, on_ranks = ranks * of_rank_;
+        const double left = (n < most_nodes_ ? all_ : here) - static_cast<double>(taken_);
+        const double each = likely_[n][r] / left;
+        next[n][r] += each * (on_ranks - static_cast<double>(taken_));
+        if (r + 1 == likely_[n].size()) continue;
+        next[n][r + 1] += each * (here - on_ranks);
+        if (n < most_nodes_) next[n + 1][r + 1] += each * (all_ - here);
+      }
+    likely_ = std::move(next);
+    ++taken_;
+  }
+
+  [[nodiscard]] Hits hits() const {
+    Hits mean;
+    for (std::size_t n = 0; n < likely_.size(); ++n)
+      for (std::size_t r = 0; r < likely_[n].size(); ++r) {
+        mean.nodes += static_cast<double>(n) * likely_[n][r];
+        mean.ranks += static_cast<double>(r) * likely_[n][r];
+      }
+    return mean;
+  }
+
+ private:
+  std::size_t most_nodes_, taken_ = 0;
+  double of_rank_, of_node_, all_;           // experts
+  std::vector<std::vector<double>> likely_;  // [nodes][ranks] that the taken ones are on
+};
+
 /// Different ranks and nodes of k experts at random, on at most `top_nodes` nodes.
 Hits random_hits(const DispatchShape& shape) {
   const bool limited = shape.top_nodes > 0 && shape.top_nodes < shape.nodes;
-  const int nodes = limited ? shape.top_nodes : shape.nodes;
-  const int ranks = shape.ranks / shape.nodes * nodes;
-  const int of_rank = shape.experts / shape.ranks;
-  const int of_node = of_rank * (shape.ranks / shape.nodes);
-  const int choice = of_node * nodes;
-  SYNCLINE_CHECK(shape.top_k <= choice, "more experts chosen than there are");
-  return {ranks * uniform_hit(choice, shape.top_k, of_rank),
-          nodes * uniform_hit(choice, shape.top_k, of_node)};
+  const int of_node = shape.experts / shape.nodes;
+  SYNCLINE_CHECK(shape.top_k <= of_node * (limited ? shape.top_nodes : shape.nodes),
+                 "more experts chosen than there are");
+  if (!limited)
+    return {shape.ranks * uniform_hit(shape.experts, shape.top_k, shape.experts / shape.ranks),
+            shape.nodes * uniform_hit(shape.experts, shape.top_k, of_node)};
+  LimitedChoice choice(shape, shape.top_nodes);
+  for (int taken = 0; taken < shape.top_k; ++taken) choice.take_one();
+  return choice.hits();
 }
 
 TokenCopies two_hops(const DispatchShape& shape) {

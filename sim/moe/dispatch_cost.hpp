@@ -27,7 +27,7 @@ struct DispatchShape {
   int ranks = 1, nodes = 1;  // R, N: of the group, N divides R
   int experts = 1;           // E, divisible by R
   int top_k = 1;             // k
-  int top_nodes = 0;         // a token's experts are on at most so many nodes; 0: no limit
+  int top_nodes = 0;         // a token's experts are on at most so many nodes, those of its best; 0: no limit
   bool round_robin = false;  // token i chooses k neighbouring ranks, in turn; else k experts at random
 
   friend bool operator==(const DispatchShape&, const DispatchShape&) = default;
@@ -42,7 +42,10 @@ struct TokenCopies {
 };
 
 /// TwoHop and PerRank: of k experts out of E at random the expected number of different ranks is
-/// R(1 − C(E−E/R, k)/C(E, k)), of nodes likewise; with a limit, k out of the experts of `top_nodes` nodes.
+/// R(1 − C(E−E/R, k)/C(E, k)), of nodes likewise. With a limit of n nodes, as DeepEP's test chooses them
+/// (tests/test_internode.py: the n nodes with the best expert each, then the k best experts there): experts in the
+/// order of their scores are taken one after another, but of nodes after the n-th that appears none. So a token is on
+/// min(n, nodes of k experts at random).
 /// @throws std::logic_error when R does not divide E, N not R, or k is more than there are to choose from
 [[nodiscard]] TokenCopies expected_copies(Travel travel, const DispatchShape& shape);
 

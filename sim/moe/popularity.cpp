@@ -88,9 +88,9 @@ struct WeightsOf {
   }
 
   Weights operator()(const FromFile& measured) const {
-    SYNCLINE_CHECK(measured.counts && measured.counts->experts == group.experts,
+    SYNCLINE_CHECK(measured.counts && measured.counts->experts <= group.experts,
                    "measured counts are of the layer's experts");
-    return popularity_for(shares_of(measured_sum(*measured.counts, layer, step), group.top_k));
+    return popularity_for(shares_of(measured_sum(*measured.counts, group, layer, step), group.top_k));
   }
 };
 
@@ -124,8 +124,9 @@ std::vector<double> shares_of(std::span<const std::int64_t> counts, int k) {
   return shares;
 }
 
-std::vector<std::int64_t> measured_sum(const MeasuredCounts& counts, int layer, std::int64_t step) {
-  std::vector<std::int64_t> sum(static_cast<std::size_t>(counts.experts));
+std::vector<std::int64_t> measured_sum(const MeasuredCounts& counts, const ExpertGroup& group, int layer,
+                                       std::int64_t step) {
+  std::vector<std::int64_t> sum(static_cast<std::size_t>(group.experts));
   for (int rank = 0; rank < counts.ranks; ++rank)
     std::ranges::transform(sum, counts.sent(step, layer, rank), sum.begin(), std::plus{});
   return sum;
@@ -133,9 +134,11 @@ std::vector<std::int64_t> measured_sum(const MeasuredCounts& counts, int layer, 
 
 std::vector<std::int64_t> measured_row(const MeasuredCounts& counts, const ExpertGroup& group, int layer,
                                        std::int64_t step, int source) {
-  if (counts.ranks != group.ranks) return measured_sum(counts, layer, step);
+  if (counts.ranks != group.ranks) return measured_sum(counts, group, layer, step);
   const auto row = counts.sent(step, layer, source);
-  return {row.begin(), row.end()};
+  std::vector<std::int64_t> all(row.begin(), row.end());
+  all.resize(static_cast<std::size_t>(group.experts));
+  return all;
 }
 
 std::vector<double> popularity(const Routing& routing, const ExpertGroup& group, std::uint64_t seed,

@@ -18,11 +18,11 @@ namespace syncline::moe {
 /// is beyond goes to the others in proportion to theirs, or evenly when these have none.
 [[nodiscard]] std::vector<double> shares_of(std::span<const std::int64_t> counts, int k);
 
-/// What a source rank sends to each expert in a layer and step, by measured counts.
+/// What a source rank sends to each expert in a layer and step, by measured counts; 0 to those beyond the measured.
 [[nodiscard]] std::vector<std::int64_t> measured_row(const MeasuredCounts& counts, const ExpertGroup& group,
                                                      int layer, std::int64_t step, int source);
 /// The same of all sources together.
-[[nodiscard]] std::vector<std::int64_t> measured_sum(const MeasuredCounts& counts, int layer,
-                                                     std::int64_t step);
+[[nodiscard]] std::vector<std::int64_t> measured_sum(const MeasuredCounts& counts, const ExpertGroup& group,
+                                                     int layer, std::int64_t step);
 
 }  // namespace syncline::moe

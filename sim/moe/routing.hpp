@@ -71,7 +71,7 @@ inline constexpr std::int64_t FollowedTokens = 4096;
 /// followed tokens of all sources, which for Uniform and Balanced is taken over all experts, ranks and nodes
 /// alike.
 ///
-/// @throws std::logic_error  as check_group, or when measured counts are of another number of experts
+/// @throws std::logic_error  as check_group, or when measured counts are of more experts
 [[nodiscard]] TokenCounts route(const Routing& routing, const ExpertGroup& group, std::uint64_t seed,
                                 int layer = 0, std::int64_t step = 0);
 

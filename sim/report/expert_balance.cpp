@@ -281,6 +281,7 @@ std::optional<ExpertTokens> expert_tokens(const TrainingJob& job) {
   tokens.top_k = group.top_k;
   tokens.ranks = group.ranks;
   tokens.nodes = group.nodes();
+  tokens.tensor = job.shape.experts.tensor;
   tokens.gathered = job.shape.experts.dispatch == Dispatch::AllGather;
   const bool alike = std::holds_alternative<moe::Balanced>(job.routing.routing);
   std::vector<moe::LayerImbalance> imbalance;

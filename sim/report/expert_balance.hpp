@@ -25,6 +25,7 @@ struct ExpertTokens {
   std::string routing;         // "zipf 1.2"
   int experts = 0, top_k = 0;  // of a layer; of a token
   int ranks = 1, nodes = 1;    // that share a layer's experts
+  int tensor = 1;              // ranks that share each expert
   bool gathered = false;       // every rank gets all tokens: what is sent does not depend on the routing
   std::vector<Layer> layers;   // at least one
   moe::ImbalanceOverLayers imbalance;

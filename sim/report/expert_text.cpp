@@ -17,10 +17,11 @@ constexpr double Even = 1.02;  // max/mean below it costs too little to be spoke
 
 std::string heading(const std::optional<ExpertTokens>& tokens) {
   if (!tokens) return "\nExperts\n";
-  const std::string shared =
-      tokens->ranks == 1 ? std::string("all on every rank")
-                         : fmt::format("shared by {} ranks{}", tokens->ranks,
-                                       tokens->nodes > 1 ? fmt::format(" on {} nodes", tokens->nodes) : "");
+  std::string shared = tokens->ranks == 1
+                           ? std::string("all on every rank")
+                           : fmt::format("shared by {} ranks{}", tokens->ranks,
+                                         tokens->nodes > 1 ? fmt::format(" on {} nodes", tokens->nodes) : "");
+  if (tokens->tensor > 1) shared += fmt::format(", each cut for {}", tokens->tensor);
   return "\n" +
          clipped(fmt::format("Experts: a token goes to {} of {}, {}; routing: {}", tokens->top_k,
                              tokens->experts, shared, tokens->routing),
@@ -49,7 +50,8 @@ std::string bytes_text(const ExpertBytes& bytes) {
 std::string figures(const ExpertBalance& experts) {
   Rows rows;
   if (experts.tokens && experts.tokens->dropped > 0)
-    rows.push_back({"dropped", percent(experts.tokens->dropped) + " of the copies of tokens"});
+    rows.push_back({"dropped", percent(experts.tokens->dropped) +
+                                   " of the copies of tokens, which model FLOP count all the same"});
   if (experts.tokens && experts.tokens->padding > 0)
     rows.push_back({"padding", percent(experts.tokens->padding) + " of what experts get"});
   rows.push_back({"sent to experts", bytes_text(experts.to_experts)});
@@ -69,10 +71,13 @@ std::string figures(const ExpertBalance& experts) {
   rows.push_back({"dispatch, combine", to_text(times.transfer) + " on average"});
   rows.push_back({"  waiting", fmt::format("{} on average for the slowest, {}", to_text(times.wait),
                                            on_rank(times.longest_wait, times.longest_wait_rank))});
+  if (experts.tokens && experts.tokens->tensor > 1)
+    rows.push_back({"  not counted",
+                    fmt::format("exchanges of the {} ranks that share each expert", experts.tokens->tensor)});
   return aligned(rows, "ll");
 }
 
-/// Why a step with uneven tokens takes longer than with even ones.
+/// What a step with uneven tokens waits for.
 std::string reason(const ExpertTokens& tokens, const ExpertTimes& times) {
   const double even = 1.0 / tokens.ranks, fullest = even * tokens.imbalance.mean.ranks.max_over_mean;
   const std::string exchanges =
@@ -80,7 +85,7 @@ std::string reason(const ExpertTokens& tokens, const ExpertTimes& times) {
                       : fmt::format("  dispatch and combine last as long as its part takes ({}),\n",
                                     to_text(times.transfer));
   return fmt::format(
-      "  longer than with even tokens: a layer's fullest rank gets {} of its group's, not {};\n"
+      "  uneven tokens: a layer's fullest rank gets {} of its group's, not {};\n"
       "{}  the others wait for it ({}) while its experts work ({} where the mean is {})\n",
       percent(fullest), percent(even), exchanges, to_text(times.wait), to_text(times.of_fullest),
       to_text(times.work));

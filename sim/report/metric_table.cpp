@@ -86,12 +86,24 @@ std::optional<double> expert_imbalance(const RunSummary& run) {
   return (run.experts->tokens->imbalance.*Which).ranks.max_over_mean;
 }
 
-std::optional<double> expert_wait(const RunSummary& run) {
-  if (!run.experts || !run.experts->times) return std::nullopt;
-  return run.experts->times->wait.si();
+std::optional<double> expert_dropped(const RunSummary& run) {
+  if (!run.experts || !run.experts->tokens) return std::nullopt;
+  return run.experts->tokens->dropped;
 }
 
-constexpr std::array<MetricInfo, 28> Table{{
+template <Seconds ExpertTimes::*Field>
+std::optional<double> expert_time(const RunSummary& run) {
+  if (!run.experts || !run.experts->times) return std::nullopt;
+  return ((*run.experts->times).*Field).si();
+}
+
+// Both ways.
+std::optional<double> expert_bytes_between(const RunSummary& run) {
+  if (!run.experts) return std::nullopt;
+  return (run.experts->to_experts.between + run.experts->back.between).si();
+}
+
+constexpr std::array<MetricInfo, 32> Table{{
     {"step-time", "step_time_s", "step time", MetricUnit::Time,
      [](const RunSummary& run) { return std::optional(run.step_time.si()); }, MetricOf::Run},
     {"tokens-per-s", "tokens_per_s", "tokens/s", MetricUnit::TokenRate,
@@ -134,7 +146,15 @@ constexpr std::array<MetricInfo, 28> Table{{
      expert_imbalance<&moe::ImbalanceOverLayers::mean>, MetricOf::Routing},
     {"expert-imbalance-max", "expert_imbalance_max", "imbalance, worst layer", MetricUnit::Count,
      expert_imbalance<&moe::ImbalanceOverLayers::largest>, MetricOf::Routing},
-    {"expert-wait", "expert_wait_s", "waiting for experts", MetricUnit::Time, expert_wait},
+    {"expert-wait", "expert_wait_s", "waiting for experts", MetricUnit::Time,
+     expert_time<&ExpertTimes::wait>},
+    {"expert-transfer", "expert_transfer_s", "dispatch and combine", MetricUnit::Time,
+     expert_time<&ExpertTimes::transfer>},
+    {"expert-work", "expert_work_s", "work of experts", MetricUnit::Time, expert_time<&ExpertTimes::work>},
+    {"expert-bytes-between", "expert_between_nodes_bytes", "tokens sent between nodes", MetricUnit::Size,
+     expert_bytes_between, MetricOf::Run},
+    {"expert-dropped", "expert_dropped_share", "dropped copies of tokens", MetricUnit::Share, expert_dropped,
+     MetricOf::Routing},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
      [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; },
      MetricOf::Run},

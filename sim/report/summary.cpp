@@ -274,12 +274,52 @@ void warn_of_memory(const RunResult& result, std::vector<std::string>& warnings)
   }
 }
 
-void warn_of_utilisation(const Throughput& throughput, std::vector<std::string>& warnings) {
-  for (const auto& [name, share] : {std::pair{"MFU", throughput.mfu}, {"HFU", throughput.hfu}})
+void warn_of_utilisation(const RunSummary& run, std::vector<std::string>& warnings) {
+  const double dropped = run.experts && run.experts->tokens ? run.experts->tokens->dropped : 0;
+  if (dropped > 0 && run.throughput.mfu > 1)
+    warnings.push_back(fmt::format("MFU is {}: it counts the copies of tokens that were dropped, too ({})",
+                                   percent(*run.throughput.mfu), percent(dropped)));
+  for (const auto& [name, share] :
+       {std::pair{"MFU", dropped > 0 ? std::nullopt : run.throughput.mfu}, {"HFU", run.throughput.hfu}})
     if (share && *share > 1)
       warnings.push_back(
           fmt::format("{} is {}: the job's FLOP are more than the kernels of this schedule can be", name,
                       percent(*share)));
+}
+
+// Of each member of a group the node, numbered in order of their first members.
+std::vector<std::size_t> nodes_of(std::span<const RankId> members, const Cluster& cluster) {
+  std::vector<std::uint32_t> known;
+  std::vector<std::size_t> nodes;
+  for (const RankId rank : members) {
+    const std::uint32_t node = cluster.topology.node_of(cluster.placement[rank.value()]);
+    const auto found = std::find(known.begin(), known.end(), node);
+    nodes.push_back(static_cast<std::size_t>(found - known.begin()));
+    if (found == known.end()) known.push_back(node);
+  }
+  return nodes;
+}
+
+// Folded: that a group lies on nodes as the one does that stands for it.
+void warn_of_places(const RunResult& result, const Schedule& schedule, const Cluster& cluster,
+                    std::vector<std::string>& warnings) {
+  if (result.player_of.empty()) return;
+  for (const GroupFamily& family : schedule.families) {
+    const auto of_family = [&](const CollectiveChoice& choice) { return choice.family == family.name(); };
+    if (std::none_of(result.collectives.begin(), result.collectives.end(), of_family)) continue;
+    for (std::size_t group = 0; group < family.group_count(); ++group) {
+      const auto members = family.members(GroupId(group));
+      const RankId player = result.player_of[members.front().value()];
+      if (!family.contains(player)) continue;
+      const auto model = family.members(family.group_of(player));
+      if (model.data() == members.data() || nodes_of(model, cluster) == nodes_of(members, cluster)) continue;
+      warnings.push_back(fmt::format(
+          "folded, but groups \"{}\" do not all lie on nodes alike: the slowest counts for all, and "
+          "times of ranks are not those of each; run it without folding",
+          family.name()));
+      break;
+    }
+  }
 }
 
 void warn_of_late_faults(const RunResult& result, std::vector<std::string>& warnings) {
@@ -344,8 +384,10 @@ RunSummary summarise(const RunResult& result, const Schedule& schedule, const Cl
   run.noise = cluster.noise;
   for (const PublishedFigure& published : context.published) run.published.push_back(compare(published, run));
   for (const Expectation& expected : context.expect) run.expect.push_back(judge(expected, run));
+  run.warnings = context.warnings;
   warn_of_memory(result, run.warnings);
-  warn_of_utilisation(run.throughput, run.warnings);
+  warn_of_utilisation(run, run.warnings);
+  warn_of_places(result, schedule, cluster, run.warnings);
   warn_of_late_faults(result, run.warnings);
   run.checks = check_physics(result, schedule, cluster);
   run.engine = result.engine;

@@ -33,6 +33,7 @@ struct RunContext {
   std::optional<double> network_usd;  // what the cluster's whole network costs, and draws
   std::optional<Watts> network_power;
   std::optional<ExpertTokens> experts;  // of a model that has some
+  std::vector<std::string> warnings;    // of what was asked, a sentence each
 };
 
 struct MemorySummary {
@@ -124,7 +125,7 @@ struct RunSummary {
   Noise noise;
   std::vector<ClaimSummary> published;
   std::vector<ExpectationSummary> expect;
-  std::vector<std::string> warnings;  // what the input contradicts itself in, a sentence each
+  std::vector<std::string> warnings;  // contradictions of the input, what figures leave out: sentences
   std::vector<Check> checks;
   EngineStatistics engine;
 

@@ -18,10 +18,10 @@ Json number(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-// Whole bytes are written as whole numbers.
+// To the next whole one: shares of a byte come of means.
 Json bytes(std::optional<double> value) {
-  const bool whole = value && std::abs(*value) < 0x1p53 && *value == std::trunc(*value);
-  return whole ? Json(static_cast<std::int64_t>(*value)) : number(value);
+  const bool exact = value && std::abs(*value) < 0x1p53;
+  return exact ? Json(static_cast<std::int64_t>(std::llround(*value))) : number(value);
 }
 Json number(Bytes value) {
   return bytes(value.si());

@@ -2,7 +2,6 @@
 #include <initializer_list>
 
 #include "sim/core/error.hpp"
-#include "sim/model/weight_casts.hpp"
 #include "sim/sharding/fsdp.hpp"
 
 namespace syncline {
@@ -127,10 +126,7 @@ class Planner {
       shard += unit.gathered / size_of(job_.shape.compute) / (unit.experts ? expert_shards_ : shards_);
     plan_.replicated = replicated() / shards_ * size_of(job_.fsdp.reduce_precision);
     plan_.gradient_norm = add_work("gradient-norm", {moves(KernelClass::Optimizer, shard * Master)});
-    std::vector<Kernel> update = adam(shard, job_.fsdp.moments);
-    if (const double bytes = weight_cast_bytes(job_.model, job_.shape); bytes > 0)
-      update.push_back(moves(KernelClass::Optimizer, shard * bytes));
-    plan_.optimizer = add_work("optimizer", std::move(update));
+    plan_.optimizer = add_work("optimizer", adam(shard, job_.fsdp.moments));
     return std::move(plan_);
   }
 

@@ -466,13 +466,22 @@ class PipelineStep {
     if (copy_of_table_ && (rank == stages_.front().rank || rank == stages_.back().rank))
       steps.push_back(states_.table_reduction(modules_.table, table_ends_));
     const ParameterCount parameters = this->parameters(rank);
-    append(steps, states_.update(parameters));
+    append(steps, states_.update(parameters, parameters_of_layers(rank)));
     const int times = job_.sharding.gather_by_optimizer && parameters.experts > 0 ? 2 : 1;
     for (int i = 0; i < times; ++i)
       for (const Share share : Shares)
         if (shards_optimizer(share) && !gathers_first(share))
           append(steps, gather_buckets(rank, share, Phase::Optimizer));
     return steps;
+  }
+
+  [[nodiscard]] double parameters_of_layers(int rank) const {
+    double sum = 0;
+    for (const StagePlan& plan : stages_)
+      if (plan.rank == rank)
+        for (const Unit& unit : plan.units)
+          if (unit.layer >= 0) sum += unit.parameters.dense + unit.parameters.experts;
+    return sum;
   }
 
   [[nodiscard]] double replicated_on(const StagePlan& plan) const {

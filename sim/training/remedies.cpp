@@ -21,7 +21,8 @@ bool set_recompute(TrainingJob& job, Recompute recompute) {
   const bool listed = job.shape.recompute == Recompute::Modules;
   const bool changes = listed ? recompute == Recompute::Full : job.shape.recompute < recompute;
   job.shape.recompute = recompute;
-  return changes;
+  const bool kept = job.shape.kept_activation_input || job.shape.kept_attention_output;
+  return changes && !(kept && recompute == Recompute::Full);  // which are then of nothing that is kept
 }
 
 bool set_sharding(TrainingJob& job, DataSharding kind) {

@@ -169,7 +169,7 @@ Step States::table_reduction(double parameters, FamilyId ends) const {
 /// A fused Adam reads gradient, parameter and both moments once and writes all but the gradient, and a copy
 /// of the parameter in the precision of compute where that is less (NVIDIA apex, FusedAdam). Megatron-LM copies
 /// afterwards (core_r0.14.0, distrib_optimizer.py: _copy_main_params_to_model_params).
-Steps States::update(ParameterCount parameters) {
+Steps States::update(ParameterCount parameters, double of_layers) {
   if (job_.shape.frozen) return {};
   const double shard = own(parameters);
   const bool copies_after = implementation_of(job_.model, job_.shape) == Implementation::Megatron;
@@ -185,18 +185,18 @@ Steps States::update(ParameterCount parameters) {
   if (job_.sharding.gradient_passes) {  // in fact one before the step, and the others before the reduction
     const int passes = job_.data_parallel * job_.shape.context_parallel > 1 ? 4 : 2;  // 2 of them scale
     const double all = parameters.dense + parameters.experts;
-    constexpr int Clipping = 2;
-    steps.push_back(pass_over("gradient-passes", (passes * all + Clipping * shard) * reduced().si()));
+    steps.push_back(pass_over("gradient-passes", passes * all * reduced().si()));
   }
   steps.push_back(pass_over("gradient-norm", shard * reduced().si()));
   if (groups_.norm)
     steps.push_back(collective(*groups_.norm, StepStream::Reduce, CollectiveKind::AllReduce,
                                size_of(Precision::Fp32), Phase::Optimizer, "all-reduce-norm"));
+  if (job_.sharding.gradient_passes) steps.push_back(pass_over("gradient-clipping", 2 * shard * Master));
   steps.push_back(pass_over("optimizer", shard * (reduced().si() + 2 * Master + 4 * moment().si()) + copied));
   if (gradients > Bytes(0)) steps.back().memory.push_back({Gradients, -gradients});
   // In fact before the first microbatch's products, unless the optimizer itself writes them.
   if (const double bytes = weight_cast_bytes(job_.model, job_.shape); bytes > 0)
-    steps.push_back(pass_over("weight-casts", bytes * (parameters.dense + parameters.experts)));
+    steps.push_back(pass_over("weight-casts", bytes * of_layers));
   return steps;
 }
 

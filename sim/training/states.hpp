@@ -52,7 +52,8 @@ class States {
   /// Of a table that stands on two pipeline ranks.
   [[nodiscard]] pipeline::Step table_reduction(double parameters, FamilyId ends) const;
   /// The gradients' norm over the whole model, then the optimizer.
-  [[nodiscard]] Steps update(ParameterCount parameters);
+  /// @param of_layers  of the parameters, those of layers, which narrow products read
+  [[nodiscard]] Steps update(ParameterCount parameters, double of_layers);
 
  private:
   /// How the parameters of a share are spread.

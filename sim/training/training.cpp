@@ -20,10 +20,15 @@ Degrees TrainingJob::degrees() const {
 }
 
 Schedule training_schedule(const TrainingJob& job, const Device& device) {
-  if (job.pipelined()) return pipeline_step(job, device);
+  if (job.pipelined()) {
+    TrainingJob piped = job;
+    piped.shape.weights_come_and_go = job.sharding.kind == DataSharding::Fsdp;
+    return pipeline_step(piped, device);
+  }
   FsdpJob fsdp;
   fsdp.model = job.model;
   fsdp.shape = job.shape;
+  fsdp.shape.weights_come_and_go = true;
   fsdp.data_parallel = job.data_parallel;
   fsdp.group = job.sharding.group;
   fsdp.gradient_accumulation = job.gradient_accumulation;

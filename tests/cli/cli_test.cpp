@@ -301,6 +301,16 @@ TEST_SUITE("cli: results") {
                  "tiny-16.yaml: error: full detail plays every transfer of every rank and cannot be folded"));
   }
 
+  TEST_CASE("one microbatch a step has no other to run beside, and the run says so") {
+    const Folder folder;
+    const std::string batch = "run " + WithExperts + " --set sharding.kind=zero-1 --set moe.overlap=batch ";
+    const std::string warning = "warning: moe.overlap is batch, and a rank has one microbatch a step";
+    CHECK(contains(run(folder, batch + "--set batch.global=32").out, warning));
+    const Outcome several = run(folder, batch + "--set batch.global=64");
+    CHECK(several.code == 0);
+    CHECK_FALSE(contains(several.out, warning));
+  }
+
   TEST_CASE("a run tells how uneven its experts are and what that costs, folded or not") {
     const Folder folder;
     const Outcome outcome = run(folder, "run " + WithExperts);
@@ -308,7 +318,7 @@ TEST_SUITE("cli: results") {
     CHECK(outcome.code == 0);
     CHECK(contains(outcome.out, "Experts: a token goes to 2 of 16, shared by 8 ranks"));
     CHECK(contains(outcome.out, "routing: zipf 1.2\n"));
-    CHECK(contains(outcome.out, "longer than with even tokens: a layer's fullest rank gets "));
+    CHECK(contains(outcome.out, "uneven tokens: a layer's fullest rank gets "));
     const nlohmann::json whole = nlohmann::json::parse(run(folder, "run " + WithExperts + " --json").out);
     const nlohmann::json folded =
         nlohmann::json::parse(run(folder, "run " + WithExperts + " --fold --json").out);

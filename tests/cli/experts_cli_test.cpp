@@ -73,6 +73,17 @@ TEST_SUITE("cli: experts") {
   TEST_CASE("what is wrong is told, with a way out") {
     const Folder folder;
     folder.write("made.yaml", Made);
+    const std::string
+        begin = "version: 1\nsource: made up\nfamily: made\nlinks: {inside: 400GBps, between: 50GBps}\n",
+        dispatch = "figures: [{op: dispatch, call: 10us, inside: 300GBps";
+    folder.write("kinds.yaml", begin +
+                                   "name: kinds\nkernels:\n  - {name: inside, nodes: one, travel: two-hop, " +
+                                   dispatch + "}]}\n  - {name: across, nodes: several, travel: two-hop, " +
+                                   dispatch + ", between: [{nodes: 2, rate: 40GBps}]}]}\n");
+    folder.write("links.yaml",
+                 begin + "name: links\nkernels:\n  - {name: normal, travel: two-hop, " + dispatch + "}]}\n");
+    CHECK(run(folder, "experts --library kinds.yaml --ranks 8 --nodes 2 --kernel across").code == 0);
+    CHECK(run(folder, "experts --library links.yaml --ranks 8").code == 0);
     const std::string one = "experts --library made.yaml ";
     const BadRow rows[]{
         {"nothing", "experts", 2, "--library: error: name a library"},
@@ -80,6 +91,13 @@ TEST_SUITE("cli: experts") {
         {"nodes", one + "--ranks 8 --nodes 3", 2, "8 ranks are no whole number on each of 3 nodes"},
         {"experts", one + "--ranks 8 --experts 12", 2, "12 experts are no whole number on each of 8 ranks"},
         {"top k", one + "--ranks 8 --experts 8 --top-k 9", 2, "9 experts of a token, out of 8"},
+        {"kernel of one node", "experts --library kinds.yaml --ranks 8 --nodes 2 --kernel inside", 2,
+         "--kernel: error: inside of kinds is for one node; give --nodes 1, or another kernel"},
+        {"kernel of several nodes", "experts --library kinds.yaml --ranks 8 --kernel across", 2,
+         "--kernel: error: across of kinds is for several nodes; give --nodes 2 or more, or another kernel"},
+        {"no rates between nodes", "experts --library links.yaml --ranks 8 --nodes 2", 2,
+         "--nodes: error: normal of links has no rates between nodes; give --nodes 1"},
+        {"more SMs than there are", one + "--ranks 8 --sms 305", 2, "--sms"},
         {"kernel", one + "--ranks 8 --kernel norml", 2, "did you mean \"normal\"?"},
         {"precision", one + "--ranks 8 --dispatch-precision fp9", 2, "unknown precision \"fp9\""},
         {"library", "experts --library missing.yaml --ranks 8", 2, "missing.yaml"},

@@ -101,7 +101,7 @@ TEST_SUITE("scenario: pipeline of a training run") {
     for (const std::string keys :
          {"{kind: zero-1, group: 2, bucket: 160MB, overlap-reduction: false, overlap-gather: true, "
           "gradient-passes: true}",
-          "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false, gather-by-optimizer: true}",
+          "{kind: zero-2, bucket: 1GB, overlap-reduction: true, overlap-gather: false}",
           "{kind: fsdp, forward-prefetch: 2, reduce-every-microbatch: true}"}) {
       CAPTURE(keys);
       const Scenario scenario = load(with("{kind: ddp}", keys));
@@ -197,6 +197,8 @@ TEST_SUITE("scenario: bad pipelines of a training run") {
          sharding("gathers of an optimizer in shards", "kind: ddp, overlap-gather: true", 23,
                   "\"sharding.overlap-gather\" is of sharding.kind zero-1, zero-2; leave it out, or set "
                   "sharding.kind to zero-1"),
+         sharding("gathers by optimizer without experts", "kind: zero-1, gather-by-optimizer: true", 47,
+                  "\"sharding.gather-by-optimizer\" is of models with experts; leave it out"),
          sharding(
              "zero-2 that accumulates", "kind: zero-2, reduce-every-microbatch: false", 26,
              "\"sharding.reduce-every-microbatch\" is of sharding.kind ddp, zero-1, fsdp; leave it out, or "

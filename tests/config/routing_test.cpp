@@ -96,7 +96,7 @@ TEST_SUITE("scenario: routing") {
          "s.yaml:1:36: error: \"routing.hot.share\": \"1\" must be at most 0.999999"},
         {"{hot: {experts: 0, share: 0.5}}",
          "s.yaml:1:26: error: \"routing.hot.experts\": \"0\" must be at least 1"},
-        {"{counts: none.csv}", "none.csv: error: "},
+        {"{counts: none.csv}", "s.yaml:1:19: error: \"routing.counts\": none.csv: no such file"},
         {"{counts: bad.csv}", "bad.csv:2: error: tokens is \"many\", expected a whole number from 0 to "},
     };
     const Folder folder;

@@ -165,6 +165,10 @@ TEST_SUITE("scenario: shape") {
           {"implementation", "megatron"},
           {"model.activation", "gelu"}},
          "\"precision.kept-activation-input\" is of SwiGLU, which the model has not; leave it out"},
+        {"inputs of SwiGLU that are made again",
+         {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"recompute", "[mlp]"}},
+         "\"precision.kept-activation-input\" is of what layers keep, and recompute names all that would keep it; leave it "
+         "out"},
         {"input of SwiGLU one by one",
          {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"kernels", "eager"}},
          "\"precision.kept-activation-input\" is of one kernel for SwiGLU; set kernels to compiled"},

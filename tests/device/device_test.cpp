@@ -129,23 +129,29 @@ TEST_CASE("every kernel pays the gap but one of fixed time") {
   CHECK(work_time({"nothing", {}}, device) == 0_s);
 }
 
-TEST_CASE("a kernel of several calls has a gap for each, products one for every four") {
-  Device device = plain();
+TEST_CASE("a kernel of several calls has a gap for each, grouped products one for every four, in a graph too") {
+  Device device = plain(), seamless = plain();
   device.kernel_gap = 3_us;
-  Kernel copy, product;
-  product.kind = KernelClass::Gemm;
-  product.m = product.n = product.k = 256;
-  struct Row {
-    int launches;          // 0: in a graph
-    double copy, product;  // gaps more than of one call
+  const auto gaps = [&](const Kernel& kernel) {
+    return (seconds(kernel, device) - seconds(kernel, seamless)) / 3e-6;
   };
-  const double copied = seconds(copy, device), multiplied = seconds(product, device);
-  for (const Row& row : {Row{0, 0, 0}, Row{1, 0, 0}, Row{4, 3, 0}, Row{16, 15, 3}}) {
-    CAPTURE(row.launches);
-    copy.launches = product.launches = row.launches;
-    CHECK(seconds(copy, device) - copied == doctest::Approx(row.copy * 3e-6));
-    CHECK(seconds(product, device) - multiplied == doctest::Approx(row.product * 3e-6));
+  Kernel copy;
+  for (const auto& [launches, count] : {std::pair{0, 1}, {1, 1}, {4, 4}, {16, 16}}) {
+    copy.launches = launches;
+    CHECK(gaps(copy) == doctest::Approx(count));
   }
+  Kernel grouped = product(256, 256, 256);
+  grouped.grouped = true;
+  for (const auto& [batch, count] : {std::pair{1, 1}, {4, 1}, {16, 4}})
+    for (const int launches : {0, batch}) {
+      grouped.batch = batch;
+      grouped.launches = launches;
+      CHECK(gaps(grouped) == doctest::Approx(count));
+    }
+  grouped.grouped = false;  // one kernel
+  CHECK(gaps(grouped) == doctest::Approx(16));
+  grouped.launches = 1;
+  CHECK(gaps(grouped) == doctest::Approx(1));
 }
 
 TEST_CASE("a product never takes less time when it grows") {

@@ -254,12 +254,23 @@ TEST_CASE("Megatron's experts with biases go through kernel after kernel, but in
   one_by_one.implementation = captured.implementation = Implementation::Torchtitan;
   CHECK(bytes(layer(biased, one_by_one).forward) == bytes(layer(biased, captured).forward));
 
-  // Narrow products of such a graph activate what they write, and the next reads it without a cast, of 6 bytes.
+  // Products of MXFP8 in such a graph activate what they write, and the next reads it without a cast, which reads 2 bytes
+  // and writes twice 1 + 1/32; forward, and the gradient of gate and the other half.
   TrainingShape narrow = shape(), fused = captured;
   fused.implementation = Implementation::Megatron;
   narrow.linear = fused.linear = Precision::Fp8;
+  narrow.scaling = fused.scaling = Scaling::Block;
+  const double cast = 2 + 2 * (1 + 1 / 32.0);
   CHECK(bytes(layer(model(), narrow).forward) - bytes(layer(model(), fused).forward) ==
-        doctest::Approx((6 + 6) * elements));
+        doctest::Approx((6 + cast) * elements));
+  const auto products = [](const ModuleCost& cost) {
+    return test::of_kind(kernels_of(cost.forward), KernelClass::Gemm);
+  };
+  CHECK(std::ranges::count(products(layer(model(), narrow)), true, &Kernel::grouped) == 2);
+  CHECK(std::ranges::count(products(layer(model(), fused)), true, &Kernel::grouped) == 0);
+  // Of the largest of all first, nothing can be written narrow.
+  narrow.scaling = fused.scaling = Scaling::Current;
+  CHECK(bytes(layer(model(), narrow).forward) == doctest::Approx(bytes(layer(model(), fused).forward)));
 }
 
 TEST_CASE("Megatron's experts sum the gradient of the tokens' weights up in a pass of its own") {

@@ -74,6 +74,13 @@ TEST_CASE("casts by Transformer Engine cost a pass over every operand, and one m
       CHECK(weight_cast_bytes(Small, shape) == 0);
       CHECK(weight_cast_bytes(Small, shape_of(Implementation::Megatron, {}, row.scaling)) == 0);
       CHECK(weight_cast_bytes(Small, shape_of(Implementation::Torchtitan, row.linear, row.scaling)) == 0);
+      // ... but with each product where they come for each.
+      shape.frozen = false;
+      shape.weights_come_and_go = true;
+      CHECK(weight_cast_bytes(Small, shape) == 0);
+      const auto each = elementwise(kernels_of(layer_cost(Small, shape).forward));
+      CHECK(test::hbm(each) - test::hbm(forward) ==
+            doctest::Approx(Weights * (row.read + 2 * row.copy)).epsilon(1e-12));
     }
   }
 }

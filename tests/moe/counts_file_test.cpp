@@ -66,6 +66,9 @@ TEST_SUITE("moe: measured counts") {
     };
     const Row rows[] = {
         {"empty", "", "counts.csv:1: error: expected a line with the names of the columns"},
+        {"no names of columns", "0,0,0,4\n0,0,1,4\n",
+         "counts.csv:1: error: begins with a number; add a line with the names of the columns, such as "
+         "step,layer,rank,expert,tokens"},
         {"no rows", "layer,rank,expert,tokens\n",
          "counts.csv: error: has no counts; expected a row for each layer, rank and expert"},
         {"no such column", "layer,rank,experts,tokens\n0,0,0,1\n",
@@ -114,9 +117,17 @@ TEST_SUITE("moe: measured counts") {
     CHECK(row(route(routing, group, 1).ranks[0]) == std::vector<std::int64_t>{20, 10});
   }
 
-  TEST_CASE("another number of experts is a caller's mistake") {
+  TEST_CASE("experts beyond the measured ones get nothing") {
     const auto counts = std::make_shared<MeasuredCounts>(parse_counts(Good, "counts.csv"));
     const ExpertGroup group{.ranks = 2, .experts = 6, .tokens = 20};
+    const TokenCounts routed = route(FromFile{"counts.csv", counts}, group, 1);
+    CHECK(row(routed.experts[0]) == std::vector<std::int64_t>{12, 4, 0, 4, 0, 0});
+    CHECK(row(routed.experts[1]) == std::vector<std::int64_t>{0, 0, 10, 10, 0, 0});
+  }
+
+  TEST_CASE("fewer experts than are measured are a caller's mistake") {
+    const auto counts = std::make_shared<MeasuredCounts>(parse_counts(Good, "counts.csv"));
+    const ExpertGroup group{.ranks = 2, .experts = 2, .tokens = 20};
     CHECK_THROWS_AS(static_cast<void>(route(FromFile{"counts.csv", counts}, group, 1)), std::logic_error);
     CHECK_THROWS_AS(static_cast<void>(route(FromFile{}, group, 1)), std::logic_error);
   }

@@ -3,7 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <functional>
+#include <set>
 #include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "sim/core/random.hpp"
 
 namespace syncline::moe {
 namespace {
@@ -25,20 +32,25 @@ TEST_CASE("expected copies are those of a choice without repetition") {
     DispatchShape shape;
     TokenCopies copies;  // ranks, nodes, inside, between
   };
-  for (const Row& row : {
-           // 2 of 4 experts, one a rank: 2 ranks. Of 6 pairs 1 misses a node: 2(1 − 1/6) = 5/3 nodes.
-           Row{"two hops", Travel::TwoHop, shape(4, 2, 4, 2), {2, 5.0 / 3, 1, 5.0 / 6}},
-           // one of two nodes is taken at random, then 2 of its 4 experts, one a rank: 2 ranks, 1 node
-           Row{"on one node", Travel::TwoHop, shape(8, 2, 8, 2, 1), {2, 1, 1.5, 0.5}},
-           // no limit: of 28 pairs of 8 experts 6 miss a node: 2(1 − 6/28) = 11/7 nodes
-           Row{"on any node", Travel::TwoHop, shape(8, 2, 8, 2), {2, 11.0 / 7, 1.5, 11.0 / 14}},
-           // 2 of 4 experts on 2 ranks: 2(1 − 1/6) = 5/3 ranks, half of them its own
-           Row{"once a rank", Travel::PerRank, shape(2, 1, 4, 2), {5.0 / 3, 5.0 / 3, 5.0 / 6, 0}},
-           Row{"8 neighbours of 16", Travel::PerRank, in_turn, {8, 8, 7.5, 0}},
-           Row{"8 on 4 ranks", Travel::PerRank, few, {4, 4, 3, 0}},
-           Row{"straight", Travel::Direct, shape(16, 2, 256, 8), {8, 8, 8 * 7.0 / 16, 4}},
-           Row{"padded", Travel::Padded, shape(4, 2, 32, 2), {32, 32, 8, 16}},
-       }) {
+  for (
+      const Row& row : {
+          // 2 of 4 experts, one a rank: 2 ranks. Of 6 pairs 1 misses a node: 2(1 − 1/6) = 5/3 nodes.
+          Row{"two hops", Travel::TwoHop, shape(4, 2, 4, 2), {2, 5.0 / 3, 1, 5.0 / 6}},
+          // the node of the best expert, then 2 of its 4 experts, one a rank: 2 ranks, 1 node
+          Row{"on one node", Travel::TwoHop, shape(8, 2, 8, 2, 1), {2, 1, 1.5, 0.5}},
+          // 3 of 9 experts, one a rank, on the two nodes of three that have the best of all: on one node only if the
+          // three best are of one (3 of 84 times), else on two: 55/28 nodes. Others of the same two take the place of
+          // experts on the third: always 3 ranks.
+          {"the best two of three", Travel::TwoHop, shape(9, 3, 9, 3, 2), {3, 55.0 / 28, 2, 55.0 / 42}},
+          // no limit: of 28 pairs of 8 experts 6 miss a node: 2(1 − 6/28) = 11/7 nodes
+          Row{"on any node", Travel::TwoHop, shape(8, 2, 8, 2), {2, 11.0 / 7, 1.5, 11.0 / 14}},
+          // 2 of 4 experts on 2 ranks: 2(1 − 1/6) = 5/3 ranks, half of them its own
+          Row{"once a rank", Travel::PerRank, shape(2, 1, 4, 2), {5.0 / 3, 5.0 / 3, 5.0 / 6, 0}},
+          Row{"8 neighbours of 16", Travel::PerRank, in_turn, {8, 8, 7.5, 0}},
+          Row{"8 on 4 ranks", Travel::PerRank, few, {4, 4, 3, 0}},
+          Row{"straight", Travel::Direct, shape(16, 2, 256, 8), {8, 8, 8 * 7.0 / 16, 4}},
+          Row{"padded", Travel::Padded, shape(4, 2, 32, 2), {32, 32, 8, 16}},
+      }) {
     CAPTURE(row.name);
     const TokenCopies copies = expected_copies(row.travel, row.shape);
     CHECK(copies.ranks == doctest::Approx(row.copies.ranks));
@@ -61,6 +73,48 @@ TEST_CASE("a second hop spares the network, and a limit to nodes spares more") {
     else
       CHECK(limited == two_hops);
   }
+}
+
+/// As tests/test_internode.py of DeepEP chooses: the nodes with the best expert each, then the best experts there.
+TokenCopies drawn_copies(const DispatchShape& group, int tokens) {
+  Random random(7);
+  const auto of_node = static_cast<std::size_t>(group.experts / group.nodes),
+             of_rank = static_cast<std::size_t>(group.experts / group.ranks);
+  std::size_t nodes = 0, ranks = 0;
+  for (int token = 0; token < tokens; ++token) {
+    std::vector<std::pair<double, std::size_t>> best, chosen;  // of nodes; of experts
+    std::vector<double> scores;
+    for (int e = 0; e < group.experts; ++e) scores.push_back(random.uniform());
+    for (std::size_t n = 0; n < static_cast<std::size_t>(group.nodes); ++n)
+      best.emplace_back(*std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(n * of_node),
+                                          scores.begin() + static_cast<std::ptrdiff_t>((n + 1) * of_node)),
+                        n);
+    std::ranges::sort(best, std::greater<>());
+    best.resize(static_cast<std::size_t>(group.top_nodes));
+    for (const auto& [score, n] : best)
+      for (std::size_t e = n * of_node; e < (n + 1) * of_node; ++e) chosen.emplace_back(scores[e], e);
+    std::ranges::sort(chosen, std::greater<>());
+    std::set<std::size_t> on_nodes, on_ranks;
+    for (int i = 0; i < group.top_k; ++i) {
+      on_nodes.insert(chosen[static_cast<std::size_t>(i)].second / of_node);
+      on_ranks.insert(chosen[static_cast<std::size_t>(i)].second / of_rank);
+    }
+    nodes += on_nodes.size();
+    ranks += on_ranks.size();
+  }
+  return {static_cast<double>(ranks) / tokens, static_cast<double>(nodes) / tokens, 0, 0};
+}
+
+TEST_CASE("a limit to nodes goes by the best expert of a node, as in DeepEP's own test") {
+  for (const int nodes : {8, 16}) {
+    CAPTURE(nodes);
+    const DispatchShape group = shape(8 * nodes, nodes, 256, 8, 4);
+    const TokenCopies expected = expected_copies(Travel::TwoHop, group), drawn = drawn_copies(group, 20000);
+    CHECK(expected.nodes == doctest::Approx(drawn.nodes).epsilon(0.002));
+    CHECK(expected.ranks == doctest::Approx(drawn.ranks).epsilon(0.002));
+  }
+  CHECK(expected_copies(Travel::TwoHop, shape(64, 8, 256, 8, 4)).nodes ==
+        doctest::Approx(3.983).epsilon(0.0005));
 }
 
 TEST_CASE("on one node a second hop changes nothing") {

@@ -202,7 +202,7 @@ TEST_SUITE("balance of experts") {
     CHECK(run.experts->times->work > 0_s);
     const std::string table = summary_table(run);
     CHECK(contains(table, "\nExperts: a token goes to 1 of 4, shared by 2 ranks; routing: balanced\n"));
-    CHECK_FALSE(contains(table, "longer than with even tokens"));
+    CHECK_FALSE(contains(table, "uneven tokens"));
   }
 
   TEST_CASE("skewed: as many bytes as with balance, a longer step, and the report says why") {
@@ -227,6 +227,40 @@ TEST_SUITE("balance of experts") {
     CHECK(json["work_of_fullest_s"].get<double>() > json["work_s"].get<double>());
     CHECK(json["to_experts_inside_nodes_bytes"] == 0);
     CHECK(json["to_experts_between_nodes_bytes"].get<double>() > 0);
+  }
+
+  TEST_CASE("what is dropped is in the model's FLOP all the same, and an MFU above 1 says so") {
+    TrainingJob job = small_job(measured());
+    job.shape.experts.capacity = 1;
+    RunSummary run = summary_of(job);
+    CHECK(
+        contains(summary_table(run), "37.5 % of the copies of tokens, which model FLOP count all the same"));
+    CHECK(contains(summary_table(run), "  as run "));
+    CHECK(metric_value(run, "expert-dropped").value() == Approx(3.0 / 8));
+    CHECK(metric_value(run, "expert-work").value() == Approx(run.experts->times->work.si()));
+    CHECK(metric_value(run, "expert-transfer").value() == Approx(run.experts->times->transfer.si()));
+    CHECK(metric_value(run, "expert-bytes-between").value() ==
+          Approx((run.experts->to_experts.between + run.experts->back.between).si()));
+
+    Schedule schedule = training_schedule(job, test::device());
+    schedule.job.model_flop = schedule.job.model_flop * 1e6;
+    const Cluster cluster = star(static_cast<int>(schedule.world_size()), 10_GBps, 1_us, test::device());
+    RunContext context;
+    context.experts = expert_tokens(job);
+    run = summarise(make_simgrid_backend()->run(schedule, cluster, {}), schedule, cluster, context);
+    REQUIRE(run.warnings.size() == 1);
+    CHECK(contains(run.warnings[0], "it counts the copies of tokens that were dropped, too (37.5 %)"));
+  }
+
+  TEST_CASE("exchanges of ranks that share each expert are said not to be counted") {
+    TrainingJob job = small_job(moe::Balanced{});
+    job.shape.experts.parallel = 1;
+    job.shape.experts.tensor = 2;
+    const std::string table = summary_table(summary_of(job));
+    CHECK(contains(
+        table, "Experts: a token goes to 1 of 4, all on every rank, each cut for 2; routing: balanced\n"));
+    CHECK(contains(table, "exchanges of the 2 ranks that share each expert"));
+    CHECK_FALSE(contains(summary_table(summary_of(small_job(moe::Balanced{}))), "not counted"));
   }
 
   TEST_CASE("without a timeline times are unknown, tokens and bytes are not") {

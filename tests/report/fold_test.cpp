@@ -126,6 +126,35 @@ TEST_CASE("a pipeline's bubble is the same when each stage is simulated once") {
   CHECK(folded.pipeline->bubble_of_total > 0.1);
 }
 
+TEST_CASE("groups that do not lie on nodes as those that stand for them are warned of") {
+  // Pairs of six ranks on nodes of two, or of three: there the second pair lies on both.
+  for (const int per_node : {2, 3}) {
+    ScheduleBuilder b(6);
+    b.schedule.meshes.emplace_back("pairs", std::vector<MeshAxis>{{"tp", 2}, {"replica", 3}});
+    b.schedule.families.push_back(GroupFamily::along("tp", b.schedule.meshes.back(), {"tp"}));
+    b.op(0, Collective{CollectiveKind::AllGather, FamilyId(1), Algorithm::Ring, 2_MB}, "tp");
+    TopologySpec spec;
+    spec.name = "pod";
+    spec.accelerators = 6;
+    spec.accelerators_per_node = per_node;
+    spec.scale_up = ScaleUpSpec{ScaleUpSpec::Kind::Switch, {100_GBps, 1.0, 0_us}};
+    spec.nic = NicSpec{per_node, {100_GBps, 1.0, 0_us}};
+    spec.scale_out = FatTreeSpec{2, 16, {}, false, {10_GBps, 1.0, 0_us}};
+    const Cluster cluster{build_topology(spec), device(), placement_in_order(6)};
+    for (const bool fold : {false, true}) {
+      CAPTURE(per_node);
+      CAPTURE(fold);
+      RunOptions options;
+      options.fold = fold;
+      const RunResult result = make_simgrid_backend()->run(b.schedule, cluster, options);
+      const RunSummary run = summarise(result, b.schedule, cluster, {});
+      REQUIRE(run.warnings.size() == (fold && per_node == 3 ? 1 : 0));
+      if (!run.warnings.empty())
+        CHECK(run.warnings[0].starts_with("folded, but groups \"tp\" do not all lie on nodes alike"));
+    }
+  }
+}
+
 TEST_CASE("full detail is not folded") {
   const Schedule schedule = unlike_roles();
   RunOptions options;

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "backends/replay/replay.hpp"
 #include "backends/simgrid/fluid_network.hpp"
@@ -49,6 +50,11 @@ Fault late_nic() {
   one.at = Seconds(2e-3);
   return one;
 }
+Fault half_nic(int node) {
+  Fault one = fault(Fault::Part::Nic, "node" + std::to_string(node) + ".nic0");
+  one.bandwidth = 0.5;
+  return one;
+}
 Fault slow_accelerator(std::optional<Seconds> at = {}) {
   Fault one = fault(Fault::Part::Accelerator, "node5.gpu0");
   one.slowdown = 1.7;
@@ -92,6 +98,9 @@ TEST_CASE("what an engine cannot do is refused with a way out") {
   spine_down.at.reset();
   spine_down.reroute = Seconds(0);
   const RunOptions native{.detail = Detail::Full, .network = NetworkModel::Native}, folded{.fold = true};
+  std::vector<Fault> all_nics;
+  for (int node = 0; node < 8; ++node) all_nics.push_back(half_nic(node));
+  const std::vector<Fault> all_but_last(all_nics.begin(), all_nics.end() - 1);
   struct Row {
     const char* name;
     Cluster cluster;
@@ -107,7 +116,12 @@ TEST_CASE("what an engine cannot do is refused with a way out") {
       {"folded, slow accelerator", tree({slow_accelerator()}), folded,
        "\"node5.gpu0\" makes ranks of a role differ"},
       {"folded, fault at a time", tree({late_spine()}), folded, "\"spine1\" makes ranks of a role differ"},
-      {"folded, fault from the start", tree({spine_down}), folded, ""},
+      {"folded, spine from the start", tree({spine_down}), folded, "\"spine1\" makes ranks of a role differ"},
+      {"folded, one NIC from the start", tree({half_nic(0)}), folded,
+       "\"node0.nic0\" makes ranks of a role differ"},
+      {"folded, all but one NIC", tree(all_but_last), folded, "\"node6.nic0\" makes ranks of a role differ"},
+      {"folded, all NICs alike", tree(all_nics), folded, ""},
+      {"not folded, one NIC", tree({half_nic(0)}), {}, ""},
   };
   for (const Row& row : rows) {
     const std::string name = row.name;

@@ -327,12 +327,18 @@ TEST_SUITE("sharding: order") {
       const Schedule with = training_schedule(job, device());
       CHECK(check_schedule(with) == std::vector<std::string>{});
       const auto& program = with.roles[0].program;
-      CHECK(program.size() == without.roles[0].program.size() + 1);
+      CHECK(program.size() == without.roles[0].program.size() + 2);
       const std::size_t passes = find(program, "gradient-passes", -1);
       const Compute& compute = std::get<Compute>(program[passes].body);
       const double bytes = with.works[compute.work.value()].kernels[0].hbm.si();
-      const double clipped = 8. / ranks;  // read and written, of those a rank updates
-      CHECK(bytes == doctest::Approx(((ranks == 1 ? 8 : 16) + clipped) * parameter_count(job.model)));
+      CHECK(bytes == doctest::Approx((ranks == 1 ? 8 : 16) * parameter_count(job.model)));
+      // Behind the norm those that the rank updates are read and written once more.
+      const std::size_t clipping = find(program, "gradient-clipping", -1);
+      CHECK(clipping > find(program, "gradient-norm", -1));
+      CHECK(clipping < find(program, "optimizer", -1));
+      const Compute& clip = std::get<Compute>(program[clipping].body);
+      CHECK(with.works[clip.work.value()].kernels[0].hbm.si() ==
+            doctest::Approx(8. / ranks * parameter_count(job.model)));
     }
   }
 
@@ -367,8 +373,12 @@ TEST_SUITE("sharding: order") {
     job.shape.scaling = Scaling::Tensor;
     Device narrow = device();
     narrow.peak[Precision::Fp8] = FlopPerSecond(200e12);
-    // 2 bytes read, 2 of 1 written.
-    CHECK(casts(training_schedule(job, narrow)) == doctest::Approx(4 * parameter_count(job.model)).epsilon(1e-9));
+    // 2 bytes read, 2 of 1 written; of layers alone, 12 h² + 13 h each.
+    CHECK(casts(training_schedule(job, narrow)) == doctest::Approx(4 * 8 * (12. * 1024 * 1024 + 13 * 1024)));
+    job.sharding.kind = DataSharding::Fsdp;  // with each product
+    CHECK(casts(training_schedule(job, narrow)) == 0);
+    job.pipeline_parallel = 2;
+    CHECK(casts(training_schedule(job, narrow)) == 0);
   }
 
   TEST_CASE("parameters gathered beside forward are awaited by the layers of their bucket") {

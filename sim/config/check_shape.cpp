@@ -48,6 +48,8 @@ std::string_view kept_input_refusal(const TrainingJob& job) {
   if (job.model.activation != Activation::Swiglu)
     return "is of SwiGLU, which the model has not; leave it out";
   if (job.shape.fusion == Fusion::Eager) return "is of one kernel for SwiGLU; set kernels to compiled";
+  if (job.model.bias && job.model.experts)
+    return "is of one kernel for SwiGLU, which experts with biases have not; leave it out";
   const RecomputedModules& again = job.shape.modules;
   const bool dense = layers_of(job.model, LayerKind::Dense) > 0;
   if (job.shape.recompute == Recompute::Modules && (again.mlp || !dense) && (again.experts || !job.model.experts))

@@ -97,10 +97,15 @@ std::optional<double> expert_time(const RunSummary& run) {
   return ((*run.experts->times).*Field).si();
 }
 
+// Whole bytes, whatever shares of tokens make of them.
+double whole(Bytes bytes) {
+  return std::round(bytes.si());
+}
+
 // Both ways.
-std::optional<double> expert_bytes_between(const RunSummary& run) {
+std::optional<double> expert_between_nodes(const RunSummary& run) {
   if (!run.experts) return std::nullopt;
-  return (run.experts->to_experts.between + run.experts->back.between).si();
+  return whole(run.experts->to_experts.between + run.experts->back.between);
 }
 
 constexpr std::array<MetricInfo, 32> Table{{
@@ -151,12 +156,12 @@ constexpr std::array<MetricInfo, 32> Table{{
     {"expert-transfer", "expert_transfer_s", "dispatch and combine", MetricUnit::Time,
      expert_time<&ExpertTimes::transfer>},
     {"expert-work", "expert_work_s", "work of experts", MetricUnit::Time, expert_time<&ExpertTimes::work>},
-    {"expert-bytes-between", "expert_between_nodes_bytes", "tokens sent between nodes", MetricUnit::Size,
-     expert_bytes_between, MetricOf::Run},
+    {"expert-between-nodes", "expert_between_nodes_bytes", "tokens sent between nodes", MetricUnit::Size,
+     expert_between_nodes, MetricOf::Run},
     {"expert-dropped", "expert_dropped_share", "dropped copies of tokens", MetricUnit::Share, expert_dropped,
      MetricOf::Routing},
     {"peak-memory", "peak_memory_bytes", "peak memory", MetricUnit::Size,
-     [](const RunSummary& run) { return run.memory ? std::optional(run.memory->peak.si()) : std::nullopt; },
+     [](const RunSummary& run) { return run.memory ? std::optional(whole(run.memory->peak)) : std::nullopt; },
      MetricOf::Run},
     {"accelerator-energy", "accelerator_energy_j", "energy of the accelerators", MetricUnit::Energy,
      accelerator_energy, MetricOf::Run},

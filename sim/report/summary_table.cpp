@@ -73,7 +73,8 @@ std::string result_table(const RunSummary& run) {
         fmt::format("{} per accelerator, {}", value_of(run, "model-flop-per-s-per-accelerator"),
                     run.throughput.mfu ? "MFU " + value_of(run, "mfu") : "peak unknown, so no MFU"));
   const bool drops = run.experts && run.experts->tokens && run.experts->tokens->dropped > 0;
-  if (run.throughput.hfu) add(drops ? "as run" : "with recomputation", "HFU " + value_of(run, "hfu"));
+  const bool less = run.throughput.hfu < run.throughput.mfu;  // not all that MFU counts is run
+  if (run.throughput.hfu) add(drops || less ? "as run" : "with recomputation", "HFU " + value_of(run, "hfu"));
   if (run.metrics && is_textbook(run) && !carries_data(run)) {
     add("compute", value_of(run, "compute-time"));  // what it waits for is told with the bubble
   } else if (run.metrics) {

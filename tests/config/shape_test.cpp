@@ -165,6 +165,13 @@ TEST_SUITE("scenario: shape") {
           {"implementation", "megatron"},
           {"model.activation", "gelu"}},
          "\"precision.kept-activation-input\" is of SwiGLU, which the model has not; leave it out"},
+        {"inputs of SwiGLU of experts with biases",
+         {{"model.experts", "{count: 16, top-k: 2, ffn: 512}"},
+          {"model.bias", "true"},
+          {"precision.kept-activation-input", "fp8"},
+          {"implementation", "megatron"}},
+         "\"precision.kept-activation-input\" is of one kernel for SwiGLU, which experts with biases have not; leave it "
+         "out"},
         {"inputs of SwiGLU that are made again",
          {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"recompute", "[mlp]"}},
          "\"precision.kept-activation-input\" is of what layers keep, and recompute names all that would keep it; leave it "

@@ -239,7 +239,7 @@ TEST_SUITE("balance of experts") {
     CHECK(metric_value(run, "expert-dropped").value() == Approx(3.0 / 8));
     CHECK(metric_value(run, "expert-work").value() == Approx(run.experts->times->work.si()));
     CHECK(metric_value(run, "expert-transfer").value() == Approx(run.experts->times->transfer.si()));
-    CHECK(metric_value(run, "expert-bytes-between").value() ==
+    CHECK(metric_value(run, "expert-between-nodes").value() ==
           Approx((run.experts->to_experts.between + run.experts->back.between).si()));
 
     Schedule schedule = training_schedule(job, test::device());

@@ -71,7 +71,7 @@ TEST_CASE("every figure of a small run is the one on paper") {
        {"pipeline-time", "bubble-of-total", "bubble-of-ideal", "bubble-of-span", "peak-activations",
         "accelerator-energy", "energy", "energy-per-token", "network-cost", "network-power",
         "expert-imbalance", "expert-imbalance-max", "expert-wait", "expert-transfer", "expert-work",
-        "expert-bytes-between", "expert-dropped"}) {
+        "expert-between-nodes", "expert-dropped"}) {
     CHECK_FALSE(metric_value(run, not_here).has_value());
     tested.insert(not_here);
   }

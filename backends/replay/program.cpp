@@ -9,8 +9,7 @@ namespace {
 WorkCost cost_of(const Work& work, const Device& device) {
   WorkCost cost;
   Seconds launched;
-  for (const Kernel& kernel : work.kernels)
-    cost.launched.push_back(launched += issue_time(kernel, device));
+  for (const Kernel& kernel : work.kernels) cost.launched.push_back(launched += issue_time(kernel, device));
   cost.followers.resize(work.kernels.size());
   for (std::size_t k = work.kernels.size(); k-- > 0;) {
     cost.device += kernel_time(work.kernels[k], device);

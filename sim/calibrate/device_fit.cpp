@@ -66,9 +66,10 @@ class Fitting {
       fail(fmt::format("nothing to fit to: of chip \"{}\" there is no product and no attention",
                        request_.chip));
     if (std::ranges::none_of(fit_.groups, &FittedGroup::fitted))
-      fail(fmt::format("nothing to fit to: of chip \"{}\" there are grouped products alone, whose figure takes products "
-                       "in 16 bit of the same source beside them",
-                       request_.chip));
+      fail(fmt::format(
+          "nothing to fit to: of chip \"{}\" there are grouped products alone, whose figure takes products "
+          "in 16 bit of the same source beside them",
+          request_.chip));
     for (FittedGroup& one : fit_.groups)
       for (const KernelRow& row : one.rows) one.predicted.push_back(fit_.explanation.measured(row).si());
     return std::move(fit_);

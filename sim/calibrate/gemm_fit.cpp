@@ -158,7 +158,8 @@ void fit_precision(std::span<const KernelRow> rows, Precision precision, Explana
 
 void fit_grouped(std::span<const KernelRow> rows, Explanation& explanation) {
   GemmModel& gemm = explanation.device.gemm;
-  fit(rows, {{[&gemm](double value) { gemm.grouped_exposed_memory = value; }, {0.5, 0.2, 0, 1}}}, explanation);
+  fit(rows, {{[&gemm](double value) { gemm.grouped_exposed_memory = value; }, {0.5, 0.2, 0, 1}}},
+      explanation);
 }
 
 void fit_attention(std::span<const KernelRow> rows, Explanation& explanation) {

@@ -15,7 +15,7 @@ struct KernelRow {
   std::string source;
   Kernel kernel;  // with the bytes it must move; attention counts the causal half of its FLOP
   Seconds time;
-  FlopPerSecond peak;  // that the table's efficiency refers to
+  FlopPerSecond peak;      // that the table's efficiency refers to
   bool bytes_said = true;  // false: a sum of weight gradients, and not in which precision
 };
 

@@ -52,7 +52,8 @@ std::string_view kept_input_refusal(const TrainingJob& job) {
     return "is of one kernel for SwiGLU, which experts with biases have not; leave it out";
   const RecomputedModules& again = job.shape.modules;
   const bool dense = layers_of(job.model, LayerKind::Dense) > 0;
-  if (job.shape.recompute == Recompute::Modules && (again.mlp || !dense) && (again.experts || !job.model.experts))
+  if (job.shape.recompute == Recompute::Modules && (again.mlp || !dense) &&
+      (again.experts || !job.model.experts))
     return "is of what layers keep, and recompute names all that would keep it; leave it out";
   return kept_refusal(job);
 }

@@ -75,20 +75,20 @@ Fields sharding_fields(TrainingJob& job) {
   using enum DataSharding;
   const bool is_fsdp = sharding.kind == Fsdp, unpiped = !job.pipelined();
   const bool optimizer_alone = sharding.kind == Zero1 || sharding.kind == Zero2;
-  return {required("kind", sharding.kind,
-                   Names<DataSharding>{{"fsdp", Fsdp}, {"ddp", Ddp}, {"zero-1", Zero1}, {"zero-2", Zero2}}),
-          {"group", false, given_count_codec(sharding.group, Accelerators)},
-          printed_if(is_fsdp, optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
-          printed_if(unpiped, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
-          printed_if(unpiped, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
-          printed_if(unpiped, optional("reshard-after-forward", fsdp.reshard_after_forward)),
-          {"bucket", false, given_size_codec(sharding.bucket)},
-          printed_if(!is_fsdp, optional("overlap-reduction", sharding.overlap_reduction)),
-          printed_if(optimizer_alone, optional("overlap-gather", sharding.overlap_gather)),
-          printed_if(sharding.gather_by_optimizer,
-                     optional("gather-by-optimizer", sharding.gather_by_optimizer)),
-          printed_if(sharding.gradient_passes, optional("gradient-passes", sharding.gradient_passes)),
-          optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
+  return {
+      required("kind", sharding.kind,
+               Names<DataSharding>{{"fsdp", Fsdp}, {"ddp", Ddp}, {"zero-1", Zero1}, {"zero-2", Zero2}}),
+      {"group", false, given_count_codec(sharding.group, Accelerators)},
+      printed_if(is_fsdp, optional("forward-prefetch", fsdp.forward_prefetch, Ahead)),
+      printed_if(unpiped, optional("backward-prefetch", fsdp.backward_prefetch, Ahead)),
+      printed_if(unpiped, optional("limit-all-gathers", fsdp.limit_all_gathers, Ahead)),
+      printed_if(unpiped, optional("reshard-after-forward", fsdp.reshard_after_forward)),
+      {"bucket", false, given_size_codec(sharding.bucket)},
+      printed_if(!is_fsdp, optional("overlap-reduction", sharding.overlap_reduction)),
+      printed_if(optimizer_alone, optional("overlap-gather", sharding.overlap_gather)),
+      printed_if(sharding.gather_by_optimizer, optional("gather-by-optimizer", sharding.gather_by_optimizer)),
+      printed_if(sharding.gradient_passes, optional("gradient-passes", sharding.gradient_passes)),
+      optional("reduce-every-microbatch", sharding.reduce_every_microbatch)};
 }
 
 /// After `parallel`: a memory limit may count in stages.

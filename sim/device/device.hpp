@@ -35,7 +35,8 @@ struct GemmModel {
   int units = 1;                   // streaming multiprocessors (tiles in flight)
   double k_half = 0;               // ... two
   double exposed_memory = 0;       // of the shorter of arithmetic and memory: not hidden under the longer;
-  std::optional<double> grouped_exposed_memory{};  // where each product is a kernel of its own; not given: as all
+  std::optional<double>
+      grouped_exposed_memory{};          // where each product is a kernel of its own; not given: as all
   std::map<Precision, GemmRates> own{};  // of precisions that were measured by themselves
 
   /// Those of the precision itself, or of the one that stands in for it: fp8-block and fp4 are taken as fp8,
@@ -62,7 +63,8 @@ struct Device {
   Seconds attention_ramp;            // of one attention kernel: first tiles load, last ones run alone
   Seconds kernel_gap;                // start, ramp and drain of one kernel, on top of its work
   Seconds launch;                    // host-side cost of issuing one kernel or collective
-  std::optional<Seconds> launch_more{};  // ... each further kernel of one call, as of grouped products; not given: as much
+  std::optional<Seconds>
+      launch_more{};  // ... each further kernel of one call, as of grouped products; not given: as much
   double compute_rate_while_communicating =
       1.0;                     // interference: rate of compute with a communication kernel resident
   Bytes reserve;               // memory the run time takes for itself (context, communicators)

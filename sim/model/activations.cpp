@@ -117,7 +117,8 @@ double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& sh
                          : std::max(of_mlp(s.routed, s.expert_ffn), of_mlp(s.tokens, s.shared_ffn));
   // All tokens of the ranks that share experts, and of these what is its own: before experts, or behind them.
   const ExpertOptions& options = shape.experts;
-  const bool gathers = kind == LayerKind::Experts && options.parallel > 1 && options.dispatch == Dispatch::AllGather;
+  const bool gathers =
+      kind == LayerKind::Experts && options.parallel > 1 && options.dispatch == Dispatch::AllGather;
   const double gathered = gathers ? s.e * s.hidden * (s.own_tokens * options.parallel + s.routed) : 0;
   const double outputs = s.query + s.hidden;
   double core = 0;

@@ -99,7 +99,8 @@ class Experts {
       append(step.forward, elementwise(s_.precision, scores(), passes));
     };
     const auto choose = [&](double bytes) { append(step.forward, largest(bytes)); };
-    const std::vector<double> map{e, to_fp32, k, Fp32 + 1};  // of zeros, to integers, ones where chosen, to a mask
+    const std::vector<double> map{e, to_fp32, k,
+                                  Fp32 + 1};  // of zeros, to integers, ones where chosen, to a mask
 
     forward({to_fp32, to_fp32});  // scores in fp32 and back
     if (spec_.groups > 1) {       // the groups' best, the best groups, and a mask that leaves out all others
@@ -223,7 +224,8 @@ class Experts {
   void compute() {
     const double each = s_.routed / s_.local_experts, inner = inner_halves() * s_.expert_ffn;
     const bool fused = in_products();
-    add_loaded(in_calls(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}), fused));
+    add_loaded(in_calls(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}),
+                        fused));
     add_loaded(kept_in_less(s_, shape_.kept_activation_input, s_.routed * inner));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
@@ -233,8 +235,8 @@ class Experts {
     if (fused) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
-    add_loaded(
-        in_calls(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}), fused));
+    add_loaded(in_calls(
+        linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}), fused));
     if (op_by_op()) add_loaded(weighted_bias());
   }
 

@@ -139,7 +139,8 @@ class Layer {
     add(std::move(before));
     if (s_.megatron) {  // sums of the gradients of router, dispatch and shared experts, by autograd
       const std::size_t sums = s_.shared_ffn > 0 ? 2 : 1;
-      add({.input = elementwise(s_.precision, s_.outer(), std::vector(sums, 3 * s_.e)), .part = Part::Experts});
+      add({.input = elementwise(s_.precision, s_.outer(), std::vector(sums, 3 * s_.e)),
+           .part = Part::Experts});
     }
     for (Step& step : expert_steps(s_, model_, shape_)) add(std::move(step));
     add(residual(s_, model_, shape_, Again::No));

@@ -183,8 +183,9 @@ struct ExpertOptions {
   /// are put into. Not given: so of Megatron's layers, unless experts are padded.
   std::optional<bool> host_waits{};
   int units = 0;  // of the device, that dispatch and combine take from compute; 0: as any communication
-  std::optional<bool> fused_router{};  // its choice is a few kernels (Megatron-LM's moe_router_fusion), else one for
-                                       // each operation; not given: where kernels are compiled
+  std::optional<bool>
+      fused_router{};  // its choice is a few kernels (Megatron-LM's moe_router_fusion), else one for
+                       // each operation; not given: where kernels are compiled
   friend bool operator==(const ExpertOptions&, const ExpertOptions&) = default;
 };
 

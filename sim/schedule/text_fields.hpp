@@ -116,18 +116,13 @@ inline constexpr std::array LoadFields{positional<&RankLoad::name>("name"),
 inline constexpr std::array JobFields{
     required<&Job::tokens>("tokens"), required<&Job::model_flop>("model-flop"),
     required<&Job::hardware_flop>("hardware-flop"), required<&Job::precision>("precision")};
-inline constexpr std::array KernelFields{positional<&Kernel::kind>("class"),
-                                         positional<&Kernel::precision>("precision"),
-                                         flag<&Kernel::backward>("backward"),
-                                         flag<&Kernel::grouped>("grouped"),
-                                         optional<&Kernel::m>("m"),
-                                         optional<&Kernel::n>("n"),
-                                         optional<&Kernel::k>("k"),
-                                         optional<&Kernel::batch>("batch"),
-                                         optional<&Kernel::flop>("flop"),
-                                         optional<&Kernel::hbm>("hbm-bytes"),
-                                         optional<&Kernel::fixed>("seconds"),
-                                         optional<&Kernel::launches>("launches")};
+inline constexpr std::array KernelFields{
+    positional<&Kernel::kind>("class"),  positional<&Kernel::precision>("precision"),
+    flag<&Kernel::backward>("backward"), flag<&Kernel::grouped>("grouped"),
+    optional<&Kernel::m>("m"),           optional<&Kernel::n>("n"),
+    optional<&Kernel::k>("k"),           optional<&Kernel::batch>("batch"),
+    optional<&Kernel::flop>("flop"),     optional<&Kernel::hbm>("hbm-bytes"),
+    optional<&Kernel::fixed>("seconds"), optional<&Kernel::launches>("launches")};
 inline constexpr std::array RoleFields{positional<&RoleLine::name>("name"),
                                        required<&RoleLine::ranks>("ranks")};
 inline constexpr std::array ResidentFields{positional<&MemoryEffect::category>("category"),

@@ -81,7 +81,8 @@ class ExpertTraffic {
   double copies_ = 0;               // that a rank sends on average, as the layer's cost counts them
   std::vector<Exchange> exchanges_;
   std::vector<RankLoad> loads_;
-  std::vector<double> received_;  // by load: copies that a rank's experts get in the mean, of those the layer's cost counts
+  std::vector<double>
+      received_;  // by load: copies that a rank's experts get in the mean, of those the layer's cost counts
   std::vector<std::string> libraries_;
   std::vector<Layer> layers_;  // by layer of the model, then extra predictions
 };

@@ -501,7 +501,8 @@ class PipelineStep {
     Job job;
     job.tokens = static_cast<double>(job_.shape.tokens()) * job_.gradient_accumulation * job_.data_parallel;
     job.model_flop = model_flop(job_.model, job_.shape.sequence, job.tokens);
-    for (const Role& role : schedule.roles) job.hardware_flop += traffic_.flop_of(role.program, schedule.works);
+    for (const Role& role : schedule.roles)
+      job.hardware_flop += traffic_.flop_of(role.program, schedule.works);
     job.hardware_flop = job.hardware_flop * (job_.ranks() / job_.pipeline_parallel);
     job.precision = job_.shape.compute;
     return job;

@@ -168,7 +168,8 @@ TEST_CASE("a fit's file can be read, its report names rows, error and what was c
 
 TEST_CASE("what a request asks for in vain is told") {
   const CsvTable table = CsvTable::parse(
-      "chip,kind,m,n,k,dtype,achieved_tflops,source,groups\nX1,matmul,1,2,3,bf16,1,Lab,\nX1,matmul,1,2,3,fp8,1,Lab,\n"
+      "chip,kind,m,n,k,dtype,achieved_tflops,source,groups\nX1,matmul,1,2,3,bf16,1,Lab,\nX1,matmul,1,2,3,fp8,"
+      "1,Lab,\n"
       "X2,grouped matmul,1,2,3,bf16,1,Lab,4\n",
       "t.csv");
   Device base;

@@ -65,32 +65,32 @@ TEST_SUITE("cli: help") {
 
   TEST_CASE("wrong usage is refused with a way out") {
     const Folder folder;
-    check_refused(folder,
-                  {
-                      {"nothing", "", 2, "see syncline --help"},
-                      {"unknown subcommand", "shw x", 2,
-                       "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
-                       "schedule, pipeline, collective, experts, topology, calibrate, sweep, execute, compare, "
-                       "validate, score, doctor)"},
-                      {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
-                      {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
-                      {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
-                      {"no file", "run", 2, "see syncline run --help"},
-                      {"wrong word", "run " + Tiny + " --detail most", 2, "--detail"},
-                      {"drawing beside JSON", "run " + Tiny + " --json --gantt", 2, "excludes"},
-                      {"too narrow", "run " + Tiny + " --gantt --columns 10", 2, "--columns"},
-                      {"override without value", "show " + Tiny + " --set batch.global", 2,
-                       "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
-                      {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2,
-                       "--trace: error: a trace holds one run"},
-                      {"trace without a name", "run " + Tiny + " --trace ''", 2, "a file name is needed"},
-                      {"trace named as data", "run " + Tiny + " --trace t.yaml", 2,
-                       "--trace: error: t.yaml would be a YAML file, a trace is JSON"},
-                      {"cluster of a scenario", "run " + Tiny + " --topology small-tree", 2,
-                       "is no schedule, and a scenario says itself what it runs on; change that by --set "
-                       "topology=NAME"},
-                      {"topology of nothing", "topology", 2, "name a topology or a file, or give --list"},
-                  });
+    check_refused(
+        folder, {
+                    {"nothing", "", 2, "see syncline --help"},
+                    {"unknown subcommand", "shw x", 2,
+                     "error: unknown subcommand \"shw\"; did you mean \"show\"? (known: run, show, "
+                     "schedule, pipeline, collective, experts, topology, calibrate, sweep, execute, compare, "
+                     "validate, score, doctor)"},
+                    {"stray argument", "doctor now", 2, "now; see syncline doctor --help"},
+                    {"stray second file", "show " + Tiny + " other", 2, "other; see syncline show --help"},
+                    {"unknown flag", "run " + Tiny + " --fast", 2, "--fast; see syncline run --help"},
+                    {"no file", "run", 2, "see syncline run --help"},
+                    {"wrong word", "run " + Tiny + " --detail most", 2, "--detail"},
+                    {"drawing beside JSON", "run " + Tiny + " --json --gantt", 2, "excludes"},
+                    {"too narrow", "run " + Tiny + " --gantt --columns 10", 2, "--columns"},
+                    {"override without value", "show " + Tiny + " --set batch.global", 2,
+                     "--set batch.global: error: expected a path and a value, as in --set batch.global=64"},
+                    {"trace of two", "run " + Tiny + " " + Tiny + " --trace t.json", 2,
+                     "--trace: error: a trace holds one run"},
+                    {"trace without a name", "run " + Tiny + " --trace ''", 2, "a file name is needed"},
+                    {"trace named as data", "run " + Tiny + " --trace t.yaml", 2,
+                     "--trace: error: t.yaml would be a YAML file, a trace is JSON"},
+                    {"cluster of a scenario", "run " + Tiny + " --topology small-tree", 2,
+                     "is no schedule, and a scenario says itself what it runs on; change that by --set "
+                     "topology=NAME"},
+                    {"topology of nothing", "topology", 2, "name a topology or a file, or give --list"},
+                });
   }
 }
 

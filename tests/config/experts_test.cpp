@@ -122,7 +122,8 @@ TEST_SUITE("scenario: experts") {
          "own; set it to true"},
         {"gathers by optimizer beside forward",
          {{"sharding", "{kind: zero-1, overlap-gather: true, gather-by-optimizer: true}"}},
-         "\"sharding.gather-by-optimizer\" is of what is gathered after the update, and sharding.overlap-gather gathers in "
+         "\"sharding.gather-by-optimizer\" is of what is gathered after the update, and "
+         "sharding.overlap-gather gathers in "
          "the next step; leave one of them out"},
         {"hybrid sharding",
          {{"parallel.ep", "4"}, {"sharding", "{kind: fsdp, group: 8}"}},

@@ -219,9 +219,9 @@ TEST_SUITE("scenario: show") {
     const std::string shown = show_scenario(tiny());
     for (const std::string line :
          {"parallel: {tp: 1, cp: 1, pp: 1, dp: 16, order: tp-cp-dp-pp, sequence-parallel: false}\n",
-          "precision: {compute: bf16, reduce: fp32, moments: fp32}\n", "recompute: none\n", "kernels: compiled\n",
-          "attention: flash\n", "dropout: false\n", "run: {detail: aggregate, seed: 0}\n",
-          "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
+          "precision: {compute: bf16, reduce: fp32, moments: fp32}\n", "recompute: none\n",
+          "kernels: compiled\n", "attention: flash\n", "dropout: false\n",
+          "run: {detail: aggregate, seed: 0}\n", "batch: {global: 64, microbatch: 2, sequence: 2048}\n"}) {
       CAPTURE(shown);
       CHECK_MESSAGE(shown.find(line) != std::string::npos, line);
     }

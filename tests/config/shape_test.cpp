@@ -170,11 +170,13 @@ TEST_SUITE("scenario: shape") {
           {"model.bias", "true"},
           {"precision.kept-activation-input", "fp8"},
           {"implementation", "megatron"}},
-         "\"precision.kept-activation-input\" is of one kernel for SwiGLU, which experts with biases have not; leave it "
+         "\"precision.kept-activation-input\" is of one kernel for SwiGLU, which experts with biases have "
+         "not; leave it "
          "out"},
         {"inputs of SwiGLU that are made again",
          {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"recompute", "[mlp]"}},
-         "\"precision.kept-activation-input\" is of what layers keep, and recompute names all that would keep it; leave it "
+         "\"precision.kept-activation-input\" is of what layers keep, and recompute names all that would "
+         "keep it; leave it "
          "out"},
         {"input of SwiGLU one by one",
          {{"precision.kept-activation-input", "fp8"}, {"implementation", "megatron"}, {"kernels", "eager"}},

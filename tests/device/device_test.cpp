@@ -129,7 +129,8 @@ TEST_CASE("every kernel pays the gap but one of fixed time") {
   CHECK(work_time({"nothing", {}}, device) == 0_s);
 }
 
-TEST_CASE("a kernel of several calls has a gap for each, grouped products one for every four, in a graph too") {
+TEST_CASE(
+    "a kernel of several calls has a gap for each, grouped products one for every four, in a graph too") {
   Device device = plain(), seamless = plain();
   device.kernel_gap = 3_us;
   const auto gaps = [&](const Kernel& kernel) {
@@ -170,7 +171,8 @@ TEST_CASE("the host takes a launch for a kernel, and less for those that one cal
   Device device = plain();
   device.launch = 25_us;
   Kernel kernel = product(64, 64, 64);
-  for (const auto& [launches, time, alike] : {std::tuple{0, 0_s, 0_s}, {1, 25_us, 25_us}, {20, 196_us, 500_us}}) {
+  for (const auto& [launches, time, alike] :
+       {std::tuple{0, 0_s, 0_s}, {1, 25_us, 25_us}, {20, 196_us, 500_us}}) {
     CAPTURE(launches);
     kernel.launches = launches;
     device.launch_more.reset();

@@ -92,7 +92,8 @@ TEST_CASE("a router that is not fused has a kernel for each of Megatron-LM's ope
     const ModuleCost apart = layer(spec, how);
     // Fused: two each way.
     CHECK(kernels_of(apart.forward).size() - kernels_of(fused.forward).size() == row.forward - 2);
-    CHECK(kernels_of(apart.backward_input).size() - kernels_of(fused.backward_input).size() == row.backward - 2);
+    CHECK(kernels_of(apart.backward_input).size() - kernels_of(fused.backward_input).size() ==
+          row.backward - 2);
     CHECK(flop(apart.forward) == flop(fused.forward));
   }
 }

@@ -86,8 +86,7 @@ TEST_CASE("casts by Transformer Engine cost a pass over every operand, and one m
 }
 
 TEST_CASE("an operand that was written narrow is not cast again") {
-  const transformer::Slice slice(Small,
-                                 shape_of(Implementation::Megatron, Precision::Fp8, Scaling::Current));
+  const transformer::Slice slice(Small, shape_of(Implementation::Megatron, Precision::Fp8, Scaling::Current));
   const auto product = [&slice](transformer::Handed handed) {
     return transformer::linear(slice, T, H, F, transformer::Again::No, 3, handed);
   };

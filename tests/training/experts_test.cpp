@@ -368,8 +368,10 @@ TEST_SUITE("experts in a training step") {
     CHECK(waits(job) == 0);
     job.shape.experts.capacity.reset();
     job.shape.experts.pad = false;
-    for (const auto& [graphs, expected] : {std::pair{Graphs::Router, 12}, {Graphs::Attention, 12},
-                                           {Graphs::WholeLayers, 0}, {Graphs::Step, 0}}) {
+    for (const auto& [graphs, expected] : {std::pair{Graphs::Router, 12},
+                                           {Graphs::Attention, 12},
+                                           {Graphs::WholeLayers, 0},
+                                           {Graphs::Step, 0}}) {
       job.shape.graphs = graphs;  // one of whole layers has no room for it
       CHECK(waits(job) == expected);
     }
@@ -383,7 +385,8 @@ TEST_SUITE("experts in a training step") {
       const Flop all = training_schedule(job, device()).job.hardware_flop;
       job.routing.routing = moe::Zipf{1.2};
       const Schedule dropless = training_schedule(job, device());
-      CHECK(dropless.job.hardware_flop.si() == doctest::Approx(all.si()).epsilon(1e-12));  // as many, unevenly
+      CHECK(dropless.job.hardware_flop.si() ==
+            doctest::Approx(all.si()).epsilon(1e-12));  // as many, unevenly
       // Two products of experts with weights of 3 · 1024 · 2048, forward and backward, 2 FLOP each way of a product:
       // 3 layers, 8 ranks, 4 microbatches of 1024 tokens, 2 copies of a token.
       const double of_experts = 3.0 * 8 * 4 * 1024 * 2 * 3 * 2 * (3.0 * 1024 * 2048);

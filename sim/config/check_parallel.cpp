@@ -122,8 +122,7 @@ void check_gather_by_optimizer(const TrainingJob& job, const ConfigNode& root, C
   if (job.sharding.overlap_gather)
     errors.add(place_of(root, "sharding.gather-by-optimizer"),
                "\"sharding.gather-by-optimizer\" is of what is gathered after the update, and "
-               "sharding.overlap-gather "
-               "gathers in the next step; leave one of them out");
+               "sharding.overlap-gather gathers in the next step; leave one of them out");
   else if (!job.model.experts)
     errors.add(place_of(root, "sharding.gather-by-optimizer"),
                "\"sharding.gather-by-optimizer\" is of models with experts; leave it out");

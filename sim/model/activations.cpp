@@ -133,15 +133,13 @@ double gradients(const Slice& s, const ModelSpec& model, const TrainingShape& sh
 double widened(const Slice& s, const ModelSpec& model, const TrainingShape& shape, LayerKind kind) {
   const double inner = kind == LayerKind::Dense ? s.tokens * s.ffn
                                                 : std::max(s.routed * s.expert_ffn, s.tokens * s.shared_ffn);
-  const double halves = model.activation == Activation::Swiglu ? 2 : 1;
-  return s.e * std::max(shape.kept_activation_input ? halves * inner : 0,
+  return s.e * std::max(shape.kept_activation_input ? inner_halves(model) * inner : 0,
                         shape.kept_attention_output ? s.tokens * s.context : 0);
 }
 
 /// Elements that go into an MLP's products and come out of them, a token.
 double in_and_out(const Slice& s, const ModelSpec& model, double ffn) {
-  const double halves = model.activation == Activation::Swiglu ? 2 : 1;
-  return ffn > 0 ? s.hidden + halves * ffn + ffn + s.hidden : 0;
+  return ffn > 0 ? s.hidden + inner_halves(model) * ffn + ffn + s.hidden : 0;
 }
 
 /// ... of attention's products, of all tokens. Latent attention: into the compressing ones and out of them, of the rank's

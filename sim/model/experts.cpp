@@ -222,26 +222,21 @@ class Experts {
 
   /// Grouped products, an expert's tokens each. The weight of a token's expert is applied with the activation.
   void compute() {
-    const double each = s_.routed / s_.local_experts, inner = inner_halves() * s_.expert_ffn;
+    const double each = s_.routed / s_.local_experts, inner = inner_halves(model_) * s_.expert_ffn;
     const bool fused = in_products();
-    add_loaded(in_calls(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}),
-                        fused));
+    add_loaded(linear(s_, each, s_.hidden, inner, Again::No, s_.local_experts, {.gradient = fused}));
     add_loaded(kept_in_less(s_, shape_.kept_activation_input, s_.routed * inner));
     Step activated =
         op_by_op() ? clamped_activation() : activation(s_, model_, shape_.fusion, s_.routed * s_.expert_ffn);
     if (s_.megatron && !op_by_op())  // gradient of the weights: sums of activations times their gradients
       append(activated.input,
-             elementwise(s_.precision, s_.routed * s_.expert_ffn, {(inner_halves() + 1) * s_.e}));
+             elementwise(s_.precision, s_.routed * s_.expert_ffn, {(inner_halves(model_) + 1) * s_.e}));
     if (fused) activated = {};
     activated.part = Part::ExpertActivation;
     add_loaded(std::move(activated));
-    add_loaded(in_calls(
-        linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}), fused));
+    add_loaded(linear(s_, each, s_.expert_ffn, s_.hidden, Again::No, s_.local_experts, {.input = fused}));
     if (op_by_op()) add_loaded(weighted_bias());
   }
-
-  /// Gate and the other half, or one.
-  [[nodiscard]] double inner_halves() const { return model_.activation == Activation::Swiglu ? 2 : 1; }
 
   /// Megatron-LM's experts with biases, as gpt-oss has them, go through the framework's kernels, and all that the tokens'
   /// weights touch is in fp32 (TEGroupedMLP._apply_bias, weighted_bias_quick_geglu_impl). Not in a graph of the step,
@@ -254,13 +249,6 @@ class Experts {
   [[nodiscard]] bool in_products() const {
     return s_.megatron && s_.linear == Precision::Fp8 && s_.scaling == Scaling::Block &&
            model_.activation == Activation::Swiglu && shape_.graphs == Graphs::Step;
-  }
-  /// Those are one kernel for all experts.
-  static Step in_calls(Step step, bool fused) {
-    if (!fused) return step;
-    for (auto* kernels : {&step.forward, &step.input, &step.weight})
-      for (Kernel& kernel : *kernels) kernel.grouped = false;
-    return step;
   }
 
   /// Gate g and the other half u are clamped and put together again; (u + 1) · g · sigmoid(1.702 g), times the weight.

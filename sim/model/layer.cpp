@@ -160,17 +160,16 @@ double matrices(const Slice& s, const ModelSpec& model, LayerKind kind) {
 
 /// Norms, biases and matrices on one rank, but for experts'.
 double parameters(const Slice& s, const ModelSpec& model, LayerKind kind) {
-  const bool gated = model.activation == Activation::Swiglu;
   const double latent = model.latent ? model.latent->query_rank + model.latent->key_value_rank : 0;
   const double norms = (2 * s.hidden + latent) * (model.norm == Norm::Layer ? 2 : 1);
-  const double of_mlp = kind == LayerKind::Dense ? (gated ? 2 : 1) * s.ffn + s.hidden : 0;
+  const double of_mlp = kind == LayerKind::Dense ? inner_halves(model) * s.ffn + s.hidden : 0;
   const double biases = model.bias ? s.query + s.key + s.value + s.hidden + of_mlp : 0;
   return matrices(s, model, kind) + norms + biases;
 }
 
 /// Into an MLP and out of it, for a width of 1.
 double products_of_mlp(const ModelSpec& model) {
-  return model.activation == Activation::Swiglu ? 3 : 2;
+  return inner_halves(model) + 1;
 }
 
 double projection_parameters(const ModelSpec& model) {
@@ -189,7 +188,7 @@ std::vector<Step> mlp_steps(const Slice& s, const ModelSpec& model, const Traini
                             std::string_view part) {
   const bool gated = model.activation == Activation::Swiglu;
   const int products = first_products(s, model);
-  const double inner = (gated ? 2 : 1) * ffn;
+  const double inner = inner_halves(model) * ffn;
   std::vector<Step> steps{enter(s, s.hidden, part, products == 2 ? Again::Op : Again::No),
                           gradient_sum(s, model, shape.fusion, products)};
   for (int i = 0; i < products; ++i)

@@ -78,15 +78,14 @@ Step linear(const Slice& s, double tokens, double in, double out, Again again, d
   if (!s.narrow()) return called_for_each(std::move(step), s, batch);
   const bool once = s.megatron;  // both ways in forward; else once more in backward
   const int copies = once && !s.frozen ? 2 : 1;
-  const std::vector<Kernel> input = cast(s, batch * tokens * in, copies);
-  std::vector<Kernel> weight;
+  std::vector<Kernel> input, weight, gradient;
+  if (!handed.input) input = cast(s, batch * tokens * in, copies);
   if (!once || s.weights_come_and_go) weight = cast(s, batch * in * out, once ? 2 : 1);
-  if (!handed.input) step.forward = joined(joined(input, weight), step.forward);
-  std::vector<Kernel> before = cast(s, batch * tokens * out, s.frozen ? 1 : 2);
-  if (!once) append(before, weight);
-  if (!handed.gradient) step.input = joined(before, step.input);
+  if (!handed.gradient) gradient = cast(s, batch * tokens * out, s.frozen ? 1 : 2);
+  step.forward = joined(joined(input, weight), step.forward);
+  step.input = joined(once ? gradient : joined(gradient, weight), step.input);
   if (!once && !s.frozen) step.weight = joined(input, step.weight);
-  return called_for_each(std::move(step), s, batch);
+  return handed.any() ? step : called_for_each(std::move(step), s, batch);
 }
 
 }  // namespace syncline::transformer
@@ -96,8 +95,9 @@ namespace syncline {
 double weight_cast_bytes(const ModelSpec& model, const TrainingShape& shape) {
   const transformer::Slice s(model, shape);
   if (!s.narrow() || !s.megatron || s.frozen || s.weights_come_and_go) return 0;
-  const double read = s.scaling == Scaling::Current ? 2 * s.e : s.e;  // for the largest, and to cast
-  return read + 2 * s.operand();
+  double bytes = 0;
+  for (const Kernel& kernel : transformer::cast(s, 1, 2)) bytes += kernel.hbm.si();
+  return bytes;
 }
 
 }  // namespace syncline

@@ -116,9 +116,11 @@ struct Step {
   std::optional<LayerCollective> after_backward{};
 };
 
-/// Operands that the kernels which made them wrote in the precision of the layers' products.
+/// Operands that the kernels which made them wrote in the precision of the layers' products. Grouped products that have
+/// any are one kernel.
 struct Handed {
   bool input = false, gradient = false;
+  [[nodiscard]] bool any() const { return input || gradient; }
 };
 
 /// y[tokens × out] = x[tokens × in] · W; backward: dx = dy · Wᵀ, dW = xᵀ · dy. In the precision of the
@@ -129,6 +131,10 @@ struct Handed {
                           double batch = 1, Handed handed = {});
 /// The same in the precision of everything else.
 [[nodiscard]] Step plain_linear(const Slice& slice, double tokens, double in, double out, Again again);
+/// Gate and the other half of an MLP's first product, or one.
+[[nodiscard]] inline double inner_halves(const ModelSpec& model) {
+  return model.activation == Activation::Swiglu ? 2 : 1;
+}
 /// Adds a bias to `elements` numbers by a kernel of its own; its gradient is a sum over tokens.
 [[nodiscard]] Step add_bias(const Slice& slice, double elements);
 /// The norm of the residual stream. Its output feeds `uses` products, whose gradients it adds up where a

@@ -97,6 +97,12 @@ TEST_CASE("an operand that was written narrow is not cast again") {
   CHECK(test::hbm(all.input) == test::hbm(input.input));
   CHECK(test::hbm(all.input) - test::hbm(gradient.input) == doctest::Approx(3 * T * F * Cast));
   CHECK(test::hbm(all.forward) == test::hbm(gradient.forward));
+  // Weights that come for each use are cast all the same.
+  TrainingShape fsdp = shape_of(Implementation::Megatron, Precision::Fp8, Scaling::Current);
+  fsdp.weights_come_and_go = true;
+  const transformer::Step each = transformer::linear(transformer::Slice(Small, fsdp), T, H, F,
+                                                     transformer::Again::No, 3, {.input = true});
+  CHECK(test::hbm(each.forward) - test::hbm(input.forward) == doctest::Approx(3 * H * F * Cast));
 }
 
 TEST_CASE("torchao casts inputs and weights again in backward, and keeps the inputs in 16 bit") {
